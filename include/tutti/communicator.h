@@ -1,0 +1,128 @@
+// A communicator: the ranks that play one collective together.
+//
+//   tutti::Communicator world = tutti::Communicator::connect();      // rank and size from the launcher's environment
+//   std::vector<float> gradients(n);
+//   world.all_reduce(std::span(gradients), tutti::ReduceOp::avg);    // the same bits on every rank afterwards
+//
+// Every rank of a communicator makes the same calls in the same order with the same count, type, op and root; calls
+// that do not match end in an Error on every rank that names both calls.
+//
+// Thread safety: one thread at a time calls a communicator (a second one gets Error(invalid_usage)), except for
+// abort(), which any thread may call at any time. Different communicators are independent.
+// Blocking: collectives return when this rank's output is complete and its input may be overwritten.
+// Errors: Error, with a message that names ranks; after remote_error, timeout or aborted the communicator can only be
+// destroyed. The destructor never waits for other ranks longer than a short stated bound (kLeaveTimeout).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/error.h"
+#include "tutti/types.h"
+#include "tutti/unique_id.h"
+
+namespace tutti {
+
+// How long the destructor waits for data that slower peers have yet to take.
+inline constexpr std::chrono::milliseconds kLeaveTimeout{2000};
+
+struct Config {
+  std::chrono::milliseconds timeout{600'000};        // of one operation, from the call
+  std::chrono::milliseconds init_timeout{300'000};   // of connect()
+  std::size_t buffer_limit = std::size_t{64} << 20;  // bytes of slot memory this rank may use
+  std::string algorithm;                             // force one ("ring", "tree", ...); empty: the planner chooses
+  std::string transport;                             // force one ("shm", "tcp"); empty: the best that works
+
+  // Fields given by TUTTI_TIMEOUT, TUTTI_INIT_TIMEOUT, TUTTI_BUFFER_LIMIT, TUTTI_ALGO and TUTTI_TRANSPORT replace the
+  // defaults above. Throws Error(invalid_argument) that names the variable, its value and the valid ones.
+  static Config from_environment();
+};
+
+// What the planner chose for a call, for tools and logs.
+struct PlanInfo {
+  std::string algorithm;
+  std::size_t slice_bytes = 0;
+  std::size_t rounds = 0;
+  double predicted_us = 0;
+  std::string runner_up;
+  double runner_up_us = 0;
+};
+
+// A call in progress. Movable, owns the operation: the destructor waits for it (and swallows its error).
+class Work {
+ public:
+  struct State;
+  Work() = default;
+  explicit Work(std::shared_ptr<State> state);
+  Work(Work&&) noexcept = default;
+  Work& operator=(Work&&) noexcept;
+  ~Work();
+
+  void wait();        // blocks until the operation is complete; throws its Error
+  bool test() const;  // true when it is complete, failed or not; never blocks
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+class Communicator {
+ public:
+  // From the environment of torchrun, `tutti run`, srun, Open MPI or MPICH; alone (one rank) without any of them.
+  static Communicator connect(const Config& config = Config::from_environment());
+  static Communicator connect(const UniqueId& id, int rank, int size,
+                              const Config& config = Config::from_environment());
+  // All ranks of a job in this process, one per thread of the caller's; element i is rank i.
+  static std::vector<Communicator> connect_threads(int size, const Config& config = Config::from_environment());
+
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  ~Communicator();
+
+  int rank() const;
+  int size() const;
+  int local_rank() const;  // among the ranks of this host
+  int local_size() const;
+
+  // output[i] = op over all ranks of input[i]. input == output is allowed, any other overlap is not.
+  void all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op = ReduceOp::sum);
+  Work all_reduce_async(const void* input, void* output, std::size_t count, DataType type, ReduceOp op = ReduceOp::sum);
+  // data of `root` to every rank.
+  void broadcast(void* data, std::size_t count, DataType type, int root);
+  // output[r * count + i] = input[i] of rank r. input == output + rank * count is allowed (in place).
+  void all_gather(const void* input, void* output, std::size_t count, DataType type);
+  // Returns after every rank has called it.
+  void barrier();
+
+  template <class T>
+  void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::sum) {
+    all_reduce(data.data(), data.data(), data.size(), data_type_of<T>(), op);
+  }
+  template <class T>
+  Work all_reduce_async(std::span<T> data, ReduceOp op = ReduceOp::sum) {
+    return all_reduce_async(data.data(), data.data(), data.size(), data_type_of<T>(), op);
+  }
+  template <class T>
+  void broadcast(std::span<T> data, int root) {
+    broadcast(data.data(), data.size(), data_type_of<T>(), root);
+  }
+
+  // Ends every operation in progress, here and on all other ranks, with Error(aborted). Returns within a second.
+  void abort(const std::string& reason);
+
+  PlanInfo explain(Collective collective, std::size_t count, DataType type, ReduceOp op = ReduceOp::sum) const;
+  // The algorithms that Config::algorithm may force for this collective and communicator.
+  std::vector<std::string> algorithms(Collective collective) const;
+  // Forces (or with an empty name frees) the algorithm of later calls; every rank must do the same.
+  void force_algorithm(const std::string& name);
+
+ private:
+  struct Impl;
+  explicit Communicator(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,36 @@
+#include "src/base/log.h"
+
+#include <unistd.h>
+
+#include <array>
+
+#include "src/base/env.h"
+
+namespace tutti::base {
+namespace {
+
+LogLevel level_from_environment() {
+  const auto text = env("TUTTI_LOG");
+  if (!text) return LogLevel::warn;
+  const std::string level = parse_choice("TUTTI_LOG", *text, {"error", "warn", "info", "debug"});
+  return level == "error"  ? LogLevel::error
+         : level == "warn" ? LogLevel::warn
+         : level == "info" ? LogLevel::info
+                           : LogLevel::debug;
+}
+
+}  // namespace
+
+bool log_enabled(LogLevel level) {
+  static const LogLevel limit = level_from_environment();
+  return level <= limit;
+}
+
+void log(LogLevel level, const std::string& line) {
+  if (!log_enabled(level)) return;
+  static constexpr std::array<const char*, 4> kNames{"error", "warn", "info", "debug"};
+  const std::string text = std::string("tutti ") + kNames[static_cast<std::size_t>(level)] + ": " + line + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace tutti::base

@@ -1,0 +1,38 @@
+// What a rank is doing: the facts that all ranks' calls must agree on, and how far it has come.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tutti/types.h"
+
+namespace tutti::runtime {
+
+// One call. Calls of equal sequence number must be equal in every field but none of them mentions buffers.
+struct OperationRecord {
+  std::uint64_t sequence = 0;  // 1 for the first collective of a communicator; 0: none yet
+  Collective collective = Collective::all_reduce;
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+  std::int32_t root = 0;
+  std::uint64_t count = 0;
+  std::uint64_t plan = 0;  // hash of the plan this rank runs it by
+
+  friend bool operator==(const OperationRecord&, const OperationRecord&) = default;
+};
+
+// "all_reduce #17 float x 1024 sum"
+std::string describe(const OperationRecord& record);
+
+// 32 bits that differ when records differ (but for one chance in 2^32). Inside the library only: not a wire promise.
+constexpr std::uint32_t fingerprint(const OperationRecord& r) {
+  auto mix = [](std::uint64_t h, std::uint64_t v) { return ((h ^ v) * 0x9E3779B97F4A7C15u) ^ ((h ^ v) >> 29); };
+  std::uint64_t h = mix(r.sequence, 0x7475747469ull);
+  h = mix(h, std::uint64_t(r.collective) | std::uint64_t(r.type) << 8 | std::uint64_t(r.op) << 16 |
+                 std::uint64_t(std::uint32_t(r.root)) << 32);
+  h = mix(h, r.count);
+  h = mix(h, r.plan);
+  return static_cast<std::uint32_t>(h >> 32);
+}
+
+}  // namespace tutti::runtime

@@ -1,0 +1,46 @@
+// What the host executor needs of kernels: reduce several inputs to several outputs in one pass, and copy.
+// kernels/host implements it; one table is chosen at start-up for the CPU at hand.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "tutti/types.h"
+
+namespace tutti::runtime {
+
+struct ReduceInput {
+  const std::byte* data = nullptr;
+  bool prescale = false;  // multiply by ReduceArgs::prescale and round to the element type before it is accumulated
+};
+
+struct ReduceOutput {
+  std::byte* data = nullptr;
+  bool streaming = false;  // will not be read soon: non-temporal stores may be used (followed by a store fence)
+};
+
+// out[j][i] = post(op over k, in list order, of in[k][i]) for every output j. Inputs are at least one. Data may be
+// misaligned to any byte. An output may be equal to an input; any other overlap is not allowed.
+// 16- and 8-bit floats accumulate in float32 across all inputs and are rounded once, to nearest even.
+// A NaN result is stored as the type's one canonical NaN. min and max: a NaN operand wins, and -0 < +0.
+struct ReduceArgs {
+  std::span<const ReduceInput> in;
+  std::span<const ReduceOutput> out;
+  std::size_t count = 0;  // elements
+  double prescale = 1;    // factor for the inputs so marked (floating-point types only)
+  int postdivide = 1;     // the result is divided by this; integers toward zero
+};
+
+using ReduceFn = void (*)(const ReduceArgs& args);
+using CopyFn = void (*)(std::span<const ReduceOutput> out, const std::byte* in, std::size_t bytes);
+
+struct Kernels {
+  std::string_view name;  // "avx512", "avx2", "neon", "plain"
+  // [type][op]; avg is the row of sum (the executor sets prescale or postdivide).
+  std::array<std::array<ReduceFn, kReduceOps>, kDataTypes> reduce{};
+  CopyFn copy = nullptr;
+};
+
+}  // namespace tutti::runtime

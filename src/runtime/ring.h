@@ -1,0 +1,73 @@
+// A ring of slots: the memory through which every message of a port goes, whatever the transport.
+//
+// The writer's ring lies in the writer's arena. Readers on the same host map it and poll it; for a reader elsewhere a
+// transport acts as that reader: it moves each message into a ring of equal geometry on the reader's host and releases
+// the slot. So the executor knows rings only.
+//
+// Layout:   one 128-byte line per reader: messages released (written by that reader only)
+//           slots, each a 64-byte SlotHeader followed by `slot_bytes` of payload
+// Protocol: the n-th message (n = 0, 1, ...) uses slot n % slots. The writer fills the payload, then publishes it by a
+//           release store of the stamp; a reader takes it by an acquire load that equals the stamp it waits for.
+//           A payload of at most kInlineBytes lies in the header, so data and flag are one cache line.
+//           The stamp carries the communicator's epoch: a late write of an aborted operation is never taken for data.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::runtime {
+
+inline constexpr std::size_t kInlineBytes = 48;
+inline constexpr std::size_t kReaderLine = 128;  // two lines: the adjacent-line prefetcher pairs them
+
+struct alignas(64) SlotHeader {
+  std::atomic<std::uint64_t> stamp;
+  std::uint32_t bytes;        // of payload
+  std::uint32_t fingerprint;  // hash of what the ranks' calls must agree on
+  std::byte inline_data[kInlineBytes];
+};
+static_assert(sizeof(SlotHeader) == 64);
+
+struct alignas(kReaderLine) ReaderLine {
+  std::atomic<std::uint64_t> released;
+};
+
+struct RingGeometry {
+  std::uint32_t readers = 1;
+  std::uint32_t slots = 2;
+  std::uint32_t slot_bytes = 0;  // payload, a multiple of 64
+
+  constexpr std::size_t stride() const { return sizeof(SlotHeader) + slot_bytes; }
+  constexpr std::size_t bytes() const { return readers * sizeof(ReaderLine) + slots * stride(); }
+  friend constexpr bool operator==(const RingGeometry&, const RingGeometry&) = default;
+};
+
+// A view of ring memory; does not own it. Memory must be zero when the ring is made (stamps of no message).
+struct Ring {
+  std::byte* memory = nullptr;
+  RingGeometry geometry;
+
+  explicit operator bool() const { return memory != nullptr; }
+  std::atomic<std::uint64_t>& released(std::uint32_t reader) const {
+    return reinterpret_cast<ReaderLine*>(memory)[reader].released;
+  }
+  SlotHeader& slot(std::uint64_t message) const {
+    return *reinterpret_cast<SlotHeader*>(memory + geometry.readers * sizeof(ReaderLine) +
+                                          message % geometry.slots * geometry.stride());
+  }
+  // Where `bytes` of payload of this slot lie.
+  static std::byte* payload(SlotHeader& slot, std::size_t bytes) {
+    return bytes <= kInlineBytes ? slot.inline_data : reinterpret_cast<std::byte*>(&slot) + sizeof(SlotHeader);
+  }
+};
+
+// Never zero, so that fresh memory holds no message.
+constexpr std::uint64_t stamp_of(std::uint16_t epoch, std::uint64_t message) {
+  return std::uint64_t{epoch} << 48 | ((message + 1) & ((std::uint64_t{1} << 48) - 1));
+}
+
+// The same value on every rank for the same port of the same schedule with the same geometry.
+using PortId = std::uint64_t;
+
+}  // namespace tutti::runtime

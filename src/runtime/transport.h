@@ -1,0 +1,54 @@
+// What the host executor needs of a transport. The concrete ones live in transport/, one folder each; src/tutti.cc is
+// the only file that names them.
+//
+// Thread safety: the thread that owns the communicator's progress calls a transport; there is one at a time.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/runtime/ring.h"
+
+namespace tutti::runtime {
+
+using Blob = std::vector<std::byte>;
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::string_view name() const = 0;
+
+  // What peers need to know to reach this rank; exchanged between all ranks at connect.
+  virtual Blob address() const = 0;
+  // All ranks' addresses, element i of rank i. Called once, before any of the calls below.
+  virtual void set_peers(std::vector<Blob> addresses) = 0;
+  // Tries the way to `peer` (with a self-test where that costs little); the reason when it does not work.
+  virtual std::optional<std::string> unreachable(int peer) = 0;
+
+  // Writer's side: carry the messages of `ring`, which is this rank's, to rank `peer`, who is its reader number
+  // `reader`. `acknowledged` as in schedule::Port. Called once per (port, peer).
+  virtual void add_reader(PortId port, const Ring& ring, std::uint32_t reader, int peer, bool acknowledged) = 0;
+  // Reader's side: the ring in which messages of rank `peer`'s port appear, and this rank's reader number in that ring;
+  // nothing while the peer has not made the port yet (call again).
+  struct Incoming {
+    Ring ring;
+    std::uint32_t reader = 0;
+  };
+  virtual std::optional<Incoming> find_ring(PortId port, int peer, std::uint32_t reader, const RingGeometry& geometry,
+                                            bool acknowledged) = 0;
+
+  // Moves what can be moved without blocking; true if anything moved. Throws Error when a peer is lost.
+  virtual bool progress() = 0;
+  // Descriptors that become readable when progress() has something to do, for a thread that wants to sleep.
+  virtual std::vector<int> descriptors() const { return {}; }
+  // Waits until everything published has left this process, at most until the deadline.
+  virtual void flush(std::chrono::steady_clock::time_point deadline) = 0;
+};
+
+}  // namespace tutti::runtime
