@@ -17,11 +17,11 @@ namespace tutti::schedule {
 // The operands are reduced left to right in list order (one operand: copied, none: a Step that only waits), the result
 // goes to every destination. At most one destination is a send, and its message goes to all readers of the port.
 struct Step {
-  std::vector<Operand> in;
-  std::vector<Destination> out;
-  std::int32_t chunks = 1;        // how many consecutive chunks, of every operand and destination alike
-  std::vector<Dependency> after;  // Steps of other lanes of this rank that must have run first, same round
-  bool postscale = false;         // derived: completes an output chunk of a reduction, where avg divides
+  std::vector<Operand> in{};
+  std::vector<Destination> out{};
+  std::int32_t chunks = 1;          // how many consecutive chunks, of every operand and destination alike
+  std::vector<Dependency> after{};  // Steps of other lanes of this rank that must have run first, same round
+  bool postscale = false;           // derived: completes an output chunk of a reduction, where avg divides
 };
 
 // A straight line of Steps of one rank, run in order.

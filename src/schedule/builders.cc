@@ -1,0 +1,103 @@
+#include "src/schedule/builders.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace tutti::schedule {
+namespace {
+
+int floor_log2(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
+int ceil_log2(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
+bool is_power_of_two(int n) { return std::has_single_bit(static_cast<unsigned>(n)); }
+
+double nothing(int) { return 0; }
+double once(int n) { return n > 1 ? 1 : 0; }
+double to_each(int n) { return n - 1; }
+double share_of_others(int n) { return (n - 1.0) / n; }  // every block but the own
+double twice_share_of_others(int n) { return 2 * (n - 1.0) / n; }
+int one_round(int n) { return n > 1 ? 1 : 0; }
+
+constexpr Cost kRing{[](int n) { return 2 * (n - 1); }, twice_share_of_others, twice_share_of_others,
+                     twice_share_of_others, twice_share_of_others};
+
+// The busiest rank is an inner node below the root of one tree, and a leaf of the other; with 2 or 3 ranks a root.
+int double_tree_rounds(int n) { return 2 * ceil_log2(n / 2 + 1); }
+double double_tree_published(int n) { return n < 4 ? once(n) : 1.5; }
+double double_tree_bytes(int n) { return n < 4 ? n / 2.0 * once(n) : 2; }
+double double_tree_reduced(int n) { return n < 3 ? once(n) : 1.5; }
+
+constexpr Cost kTree{double_tree_rounds, double_tree_published, double_tree_bytes, double_tree_bytes,
+                     double_tree_reduced};
+
+constexpr Cost kOneshot{one_round, once, to_each, to_each, [](int n) { return n * once(n); }};
+
+constexpr Cost kTwoshot{[](int n) { return 2 * one_round(n); }, once, twice_share_of_others, twice_share_of_others,
+                        once};
+
+int halving_doubling_rounds(int n) { return 2 * floor_log2(n) + (is_power_of_two(n) ? 0 : 2); }
+double halving_doubling_bytes(int n) {
+  return twice_share_of_others(1 << floor_log2(n)) + (is_power_of_two(n) ? 0 : 1);
+}
+double halving_doubling_reduced(int n) {
+  return twice_share_of_others(1 << floor_log2(n)) + (is_power_of_two(n) ? 0 : 2);
+}
+
+constexpr Cost kHalvingDoubling{halving_doubling_rounds, halving_doubling_bytes, halving_doubling_bytes,
+                                halving_doubling_bytes, halving_doubling_reduced};
+
+constexpr Cost kTreeBroadcast{floor_log2, once, [](int n) { return std::min(n - 1.0, 2.0); }, once, nothing};
+
+constexpr Cost kOneshotBroadcast{one_round, once, to_each, once, nothing};
+
+constexpr Cost kRingAllGather{[](int n) { return n - 1; }, share_of_others, share_of_others, share_of_others, nothing};
+
+constexpr Cost kOneshotAllGather{one_round, [](int n) { return once(n) / n; }, share_of_others, share_of_others,
+                                 nothing};
+
+constexpr Cost kOneshotBarrier{one_round, nothing, nothing, nothing, nothing};
+constexpr Cost kTreeBarrier{double_tree_rounds, nothing, nothing, nothing, nothing};
+
+constexpr Builder kBuilders[] = {
+    {"ring", Collective::all_reduce, build_ring_all_reduce, 2, false,
+     "reduce-scatter then all-gather around a ring; least bytes, 2 (P - 1) rounds", kRing},
+    {"tree", Collective::all_reduce, build_tree_all_reduce, 1, false,
+     "double binary tree, pipelined; about 2 log2 P rounds at nearly full bandwidth", kTree},
+    {"oneshot", Collective::all_reduce, build_oneshot_all_reduce, 2, false,
+     "everybody reads everybody and reduces alone; one round, for small messages", kOneshot},
+    {"twoshot", Collective::all_reduce, build_twoshot_all_reduce, 2, false,
+     "direct reduce-scatter, then all-gather; two rounds, every rank talks to every other", kTwoshot},
+    {"halving_doubling", Collective::all_reduce, build_halving_doubling_all_reduce, 1, false,
+     "recursive halving, then doubling; 2 log2 P rounds with the ring's bytes", kHalvingDoubling},
+    {"tree", Collective::broadcast, build_tree_broadcast, 1, true,
+     "binary tree from the root, pipelined; log2 P rounds", kTreeBroadcast},
+    {"oneshot", Collective::broadcast, build_oneshot_broadcast, 1, true,
+     "the root writes once, everybody reads it; one round", kOneshotBroadcast},
+    {"ring", Collective::all_gather, build_ring_all_gather, 2, false,
+     "blocks travel around a ring; P - 1 rounds between neighbours only", kRingAllGather},
+    {"oneshot", Collective::all_gather, build_oneshot_all_gather, 2, false,
+     "every rank writes its block once, everybody reads it; one round", kOneshotAllGather},
+    {"oneshot", Collective::barrier, build_oneshot_barrier, 2, false, "every rank tells every other; one round",
+     kOneshotBarrier},
+    {"tree", Collective::barrier, build_tree_barrier, 1, false,
+     "up a binary tree and down again; about 2 log2 P rounds, few messages", kTreeBarrier},
+};
+
+}  // namespace
+
+std::span<const Builder> builders() { return kBuilders; }
+
+const Builder* find_builder(Collective collective, std::string_view name) {
+  const auto found = std::find_if(std::begin(kBuilders), std::end(kBuilders), [&](const Builder& builder) {
+    return builder.collective == collective && builder.name == name;
+  });
+  return found == std::end(kBuilders) ? nullptr : found;
+}
+
+std::string builder_names(Collective collective) {
+  std::string names;
+  for (const Builder& builder : kBuilders)
+    if (builder.collective == collective) names += (names.empty() ? "" : ", ") + std::string(builder.name);
+  return names;
+}
+
+}  // namespace tutti::schedule

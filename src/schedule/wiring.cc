@@ -1,0 +1,72 @@
+#include "src/schedule/wiring.h"
+
+#include <map>
+#include <utility>
+
+namespace tutti::schedule {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+Wiring::Wiring(const Schedule& schedule) {
+  // Number the Steps, and list every port's messages in the order of sending.
+  std::vector<std::vector<int>> messages(schedule.ports.size());
+  for (int r = 0; r < static_cast<int>(schedule.programs.size()); ++r) {
+    const Program& program = schedule.programs[at(r)];
+    lane_begin_.emplace_back();
+    for (int l = 0; l < static_cast<int>(program.lanes.size()); ++l) {
+      lane_begin_.back().push_back(size());
+      const Lane& lane = program.lanes[at(l)];
+      for (int s = 0; s < static_cast<int>(lane.size()); ++s) {
+        int port = -1;
+        for (const Destination& out : lane[at(s)].out)
+          if (out.kind == Destination::Kind::send) port = out.index;
+        number_.push_back(port < 0 ? -1 : static_cast<int>(messages[at(port)].size()));
+        port_.push_back(port);
+        if (port >= 0) messages[at(port)].push_back(size());
+        steps_.push_back(&lane[at(s)]);
+        places_.push_back({r, l, s});
+      }
+    }
+  }
+  // The n-th receive of a rank from a port takes the port's n-th message.
+  std::map<std::pair<int, int>, std::size_t> taken;  // by (port, rank)
+  for (int id = 0; id < size(); ++id) {
+    sender_begin_.push_back(senders_.size());
+    for (const Operand& in : step(id).in) {
+      int sender = -1;
+      if (in.kind == Operand::Kind::recv) {
+        const std::size_t n = taken[{in.index, place(id).rank}]++;
+        if (n < messages[at(in.index)].size()) sender = messages[at(in.index)][n];
+      }
+      senders_.push_back(sender);
+    }
+  }
+  sender_begin_.push_back(senders_.size());
+}
+
+std::span<const int> Wiring::senders(int id) const {
+  return {senders_.data() + sender_begin_[at(id)], senders_.data() + sender_begin_[at(id) + 1]};
+}
+
+std::vector<int> Wiring::firing_order() const {
+  std::vector<int> waiting(at(size()));
+  std::vector<std::vector<int>> next(at(size()));
+  for (int i = 0; i < size(); ++i)
+    for_each_before(i, [&](int before) {
+      next[at(before)].push_back(i);
+      ++waiting[at(i)];
+    });
+  std::vector<int> order;
+  order.reserve(at(size()));
+  for (int i = 0; i < size(); ++i)
+    if (waiting[at(i)] == 0) order.push_back(i);
+  for (std::size_t done = 0; done < order.size(); ++done)
+    for (int i : next[at(order[done])])
+      if (--waiting[at(i)] == 0) order.push_back(i);
+  return order;
+}
+
+}  // namespace tutti::schedule
