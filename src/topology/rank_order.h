@@ -1,0 +1,39 @@
+// Which rank sits where, and the order of ranks on rings and trees that follows from it. Pure functions but for here().
+#pragma once
+
+#include <vector>
+
+#include "src/topology/topology.h"
+
+namespace tutti::topology {
+
+// Where a rank runs. -1: it may run on more than one, or unknown.
+struct RankPlace {
+  int host = 0;  // the caller numbers the hosts
+  int package = -1;
+  int numa = -1;
+  int l3 = -1;
+  int core = -1;
+
+  bool operator==(const RankPlace&) const = default;
+};
+
+// The ranks in the order in which a ring passes them: position -> rank. The ranks of a host are neighbours, hosts come
+// in the order of their lowest rank; within a host by package, NUMA node, L3 and core (-1 last), then by rank.
+std::vector<int> order_ranks(const std::vector<RankPlace>& places);
+
+// Where the calling thread may run, as far as its affinity mask pins it down; host is 0.
+RankPlace here(const Topology& topology);
+RankPlace here();
+
+// How many ranks share a core at worst when `ranks` are spread evenly over `cores`; at least 1.
+int ranks_per_core(int ranks, int cores);
+
+// The same for one host of a job, with those ranks that are bound to a core counted where they are.
+int ranks_per_core(const std::vector<RankPlace>& places, int host, int cores);
+
+// The PUs for the index-th of `ranks` ranks of a host, all bound: a run of neighbouring allowed cores each, sizes
+// differing by at most one; when there are fewer cores than ranks, one core each, dealt round robin.
+std::vector<int> share_of_pus(const Topology& topology, int index, int ranks);
+
+}  // namespace tutti::topology

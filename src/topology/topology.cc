@@ -1,0 +1,35 @@
+#include "src/topology/topology.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tutti::topology {
+namespace {
+
+int limited_by_quota(std::size_t available, const std::optional<double>& quota) {
+  double usable = static_cast<double>(available);
+  if (quota) usable = std::min(usable, std::ceil(*quota));
+  return std::max(1, static_cast<int>(usable));
+}
+
+}  // namespace
+
+const char* name_of(DeviceKind kind) { return kind == DeviceKind::gpu ? "gpu" : "network"; }
+
+std::vector<int> allowed_cores(const Topology& topology) {
+  std::vector<int> allowed;
+  std::vector<int> all;
+  for (std::size_t core = 0; core < topology.cores.size(); ++core) {
+    all.push_back(static_cast<int>(core));
+    if (!topology.cores[core].allowed_pus.empty()) allowed.push_back(static_cast<int>(core));
+  }
+  return allowed.empty() ? all : allowed;
+}
+
+int usable_cores(const Topology& topology) {
+  return limited_by_quota(allowed_cores(topology).size(), topology.cpu_quota);
+}
+
+int usable_pus() { return limited_by_quota(std::max<std::size_t>(1, allowed_pus().size()), cpu_quota()); }
+
+}  // namespace tutti::topology
