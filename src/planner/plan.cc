@@ -1,0 +1,145 @@
+#include "src/planner/plan.h"
+
+#include <algorithm>
+#include <concepts>
+#include <limits>
+#include <string_view>
+
+#include "src/schedule/partition.h"
+
+namespace tutti::planner {
+namespace {
+
+// FNV-1a, 64 bits: the same on every machine, which std::hash is not.
+class Hash {
+ public:
+  template <std::integral Integer>
+  void add(Integer value) {
+    for (int byte = 0; byte < 8; ++byte)
+      mix(static_cast<unsigned char>(static_cast<std::uint64_t>(value) >> (8 * byte)));
+  }
+  void add(std::string_view text) {
+    for (char c : text) mix(static_cast<unsigned char>(c));
+    add(text.size());
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  void mix(unsigned char byte) { value_ = (value_ ^ byte) * 0x100000001b3u; }
+  std::uint64_t value_ = 0xcbf29ce484222325u;
+};
+
+void add(Hash& hash, const schedule::Step& step) {
+  hash.add(step.in.size());
+  for (const auto& in : step.in) {
+    hash.add(static_cast<int>(in.kind) << 8 | static_cast<int>(in.buffer));
+    hash.add(in.index);
+  }
+  hash.add(step.out.size());
+  for (const auto& out : step.out) {
+    hash.add(static_cast<int>(out.kind) << 8 | static_cast<int>(out.buffer));
+    hash.add(out.index);
+  }
+  hash.add(step.chunks);
+  hash.add(step.after.size());
+  for (const auto& before : step.after) {
+    hash.add(before.lane);
+    hash.add(before.step);
+  }
+}
+
+}  // namespace
+
+MessageShape::MessageShape(const schedule::Schedule& schedule) {
+  blocks = std::max({schedule.input_blocks, schedule.output_blocks, 1});
+  block_chunks = std::numeric_limits<std::int32_t>::max();
+  for (const std::int32_t chunks :
+       {schedule.input_chunks / std::max(schedule.input_blocks, 1),
+        schedule.output_chunks / std::max(schedule.output_blocks, 1), schedule.scratch_chunks})
+    if (chunks > 0) block_chunks = std::min(block_chunks, chunks);
+  for (const auto& program : schedule.programs)
+    for (const auto& lane : program.lanes)
+      for (const auto& step : lane)
+        for (const auto& destination : step.out)
+          if (destination.kind == schedule::Destination::Kind::send)
+            message_chunks = std::max(message_chunks, step.chunks);
+}
+
+std::size_t MessageShape::chunk_elements(std::size_t count, std::size_t element_bytes) const {
+  return schedule::largest_chunk(count, static_cast<std::size_t>(block_chunks), element_bytes);
+}
+
+std::size_t MessageShape::message_bytes(std::size_t count, std::size_t element_bytes) const {
+  return element_bytes * std::min(chunk_elements(count, element_bytes) * static_cast<std::size_t>(message_chunks),
+                                  count * static_cast<std::size_t>(blocks));
+}
+
+std::size_t MessageShape::slice_elements(std::size_t slot_bytes, std::size_t count, std::size_t element_bytes) const {
+  const std::size_t chunk = chunk_elements(count, element_bytes);
+  if (message_bytes(count, element_bytes) <= slot_bytes) return chunk;
+  const std::size_t unit = schedule::kChunkAlignment / element_bytes;
+  const std::size_t most_units = slot_bytes / static_cast<std::size_t>(message_chunks) / schedule::kChunkAlignment;
+  const std::size_t most = std::max<std::size_t>(most_units, 1);
+  const std::size_t units = chunk / unit + (chunk % unit != 0);
+  const std::size_t rounds = units / most + (units % most != 0);
+  return (units / rounds + (units % rounds != 0)) * unit;
+}
+
+std::size_t MessageShape::rounds(std::size_t slot_bytes, std::size_t count, std::size_t element_bytes) const {
+  const std::size_t slice = slice_elements(slot_bytes, count, element_bytes);
+  if (slice == 0) return 1;
+  const std::size_t chunk = chunk_elements(count, element_bytes);
+  return chunk / slice + (chunk % slice != 0);
+}
+
+std::size_t Plan::slice_elements(std::size_t count, DataType type) const {
+  return shape.slice_elements(slot_bytes, count, size_of(type));
+}
+
+std::size_t Plan::rounds(std::size_t count, DataType type) const {
+  return shape.rounds(slot_bytes, count, size_of(type));
+}
+
+Plan make_plan(std::shared_ptr<const schedule::Schedule> schedule, std::uint32_t slots, std::uint32_t slot_bytes) {
+  Plan plan;
+  plan.shape = MessageShape(*schedule);
+  plan.id = plan_id(hash_of(*schedule), slots, slot_bytes);
+  plan.schedule = std::move(schedule);
+  plan.slots = slots;
+  plan.slot_bytes = slot_bytes;
+  return plan;
+}
+
+std::uint64_t hash_of(const schedule::Schedule& schedule) {
+  Hash hash;
+  hash.add(schedule.name);
+  for (const std::int32_t fact :
+       {static_cast<std::int32_t>(schedule.collective), schedule.ranks, schedule.root, schedule.input_blocks,
+        schedule.output_blocks, schedule.input_chunks, schedule.output_chunks, schedule.scratch_chunks})
+    hash.add(fact);
+  for (const schedule::Port& port : schedule.ports) {
+    hash.add(port.writer);
+    hash.add(port.readers.size());
+    for (const std::int32_t reader : port.readers) hash.add(reader);
+    hash.add(port.channel);
+    hash.add(port.acknowledged);
+  }
+  for (const schedule::Program& program : schedule.programs) {
+    hash.add(program.lanes.size());
+    for (const schedule::Lane& lane : program.lanes) {
+      hash.add(lane.size());
+      for (const schedule::Step& step : lane) add(hash, step);
+    }
+  }
+  return hash.value();
+}
+
+std::uint64_t plan_id(std::uint64_t schedule_hash, std::uint32_t slots, std::uint32_t slot_bytes) {
+  Hash hash;
+  hash.add(schedule_hash);
+  hash.add(slots);
+  hash.add(slot_bytes);
+  return hash.value();
+}
+
+}  // namespace tutti::planner
