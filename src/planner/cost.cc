@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/schedule/step_graph.h"
+#include "src/schedule/wiring.h"
 
 namespace tutti::planner {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 using schedule::Destination;
 using schedule::Operand;
 using schedule::Step;
-using schedule::StepGraph;
+using schedule::Wiring;
 
 // Time of one round in which every chunk has `bytes` bytes.
 struct RoundTime {
@@ -20,35 +20,36 @@ struct RoundTime {
 
 class Walk {
  public:
-  Walk(const StepGraph& graph, const World& world, const CostTable& table)
-      : graph_(graph), world_(world), table_(table), order_(graph.order()), share_(world.ranks_per_core()) {}
+  Walk(const Wiring& wiring, const schedule::Schedule& schedule, const World& world, const CostTable& table)
+      : wiring_(wiring),
+        schedule_(schedule),
+        world_(world),
+        table_(table),
+        order_(wiring.firing_order()),
+        share_(world.ranks_per_core()) {}
 
   RoundTime run(double bytes) const {
-    const auto& schedule = graph_.schedule();
-    const std::size_t ranks = schedule.programs.size();
-    std::vector<double> ready(static_cast<std::size_t>(graph_.size()), 0.0);
-    std::vector<double> free_at(ranks, 0.0), busy(ranks, 0.0);
-    std::vector<double> link_busy(schedule.ports.size(), 0.0);
+    std::vector<double> end(static_cast<std::size_t>(wiring_.size()), 0.0);
+    std::vector<double> free_at(schedule_.programs.size(), 0.0), busy(schedule_.programs.size(), 0.0);
+    std::vector<double> link_busy(schedule_.ports.size(), 0.0);
     RoundTime time;
-    for (const std::int32_t node : order_) {
-      const auto rank = static_cast<std::size_t>(graph_.id(node).rank);
-      const double work = step_us(node, bytes) * share_;
-      const double end = std::max(ready[static_cast<std::size_t>(node)], free_at[rank]) + work;
-      free_at[rank] = end;
-      busy[rank] += work;
-      time.path_us = std::max(time.path_us, end);
-      for (const StepGraph::Edge& edge : graph_.successors(node)) {
-        double arrival = end;
-        if (edge.crosses_ranks()) {
-          const bool remote = world_.crosses_hosts(static_cast<int>(rank), graph_.id(edge.to).rank);
-          const LinkCost& link = remote ? table_.remote : table_.local;
-          const double moved = link.beta_us_per_byte * bytes * graph_.step(node).chunks;
-          arrival += link.alpha_us + moved + (share_ > 1 ? table_.switch_us * share_ : 0);
-          link_busy[static_cast<std::size_t>(edge.port)] += moved;
-        }
-        double& at = ready[static_cast<std::size_t>(edge.to)];
-        at = std::max(at, arrival);
+    for (const int id : order_) {
+      const auto rank = static_cast<std::size_t>(wiring_.place(id).rank);
+      double start = free_at[rank];
+      const auto senders = wiring_.senders(id);
+      for (std::size_t i = 0; i < senders.size(); ++i) {
+        if (senders[i] < 0) continue;
+        const int port = wiring_.step(id).in[i].index;
+        const LinkCost& link = link_to(port, static_cast<int>(rank));
+        const double moved = link.beta_us_per_byte * bytes * wiring_.step(id).chunks;
+        link_busy[static_cast<std::size_t>(port)] += moved;
+        start = std::max(start, end[static_cast<std::size_t>(senders[i])] + moved + arrival_us(link));
       }
+      // Earlier Steps of this rank have run: it runs them one after another, in this order.
+      const double work = step_us(id, bytes) * share_;
+      end[static_cast<std::size_t>(id)] = free_at[rank] = start + work;
+      busy[rank] += work;
+      time.path_us = std::max(time.path_us, start + work);
     }
     for (const double us : busy) time.busy_us = std::max(time.busy_us, us);
     for (const double us : link_busy) time.busy_us = std::max(time.busy_us, us);
@@ -57,9 +58,9 @@ class Walk {
 
  private:
   // What the Step costs its rank's core.
-  double step_us(std::int32_t node, double chunk_bytes) const {
-    const Step& step = graph_.step(node);
-    const int rank = graph_.id(node).rank;
+  double step_us(int id, double chunk_bytes) const {
+    const Step& step = wiring_.step(id);
+    const int rank = wiring_.place(id).rank;
     const double bytes = chunk_bytes * step.chunks;
     double us = table_.step_us;
     for (const Operand& operand : step.in) {
@@ -67,17 +68,16 @@ class Walk {
         us += table_.copy_us_per_byte * bytes;
         continue;
       }
-      const int writer = graph_.schedule().ports[static_cast<std::size_t>(operand.index)].writer;
-      const bool remote = world_.crosses_hosts(writer, rank);
-      us += remote ? table_.remote_message_us + (table_.remote_us_per_byte + table_.copy_us_per_byte) * bytes
-                   : table_.message_us + table_.fetch_us_per_byte * bytes;
+      us += &link_to(operand.index, rank) == &table_.remote
+                ? table_.remote_message_us + (table_.remote_us_per_byte + table_.copy_us_per_byte) * bytes
+                : table_.message_us + table_.fetch_us_per_byte * bytes;
     }
     if (step.in.size() > 1) us += table_.reduce_us_per_byte * bytes * static_cast<double>(step.in.size() - 1);
     for (const Destination& destination : step.out) {
       us += table_.copy_us_per_byte * bytes;
       if (destination.kind != Destination::Kind::send) continue;
       bool local = false;
-      for (const int reader : graph_.schedule().ports[static_cast<std::size_t>(destination.index)].readers) {
+      for (const int reader : schedule_.ports[static_cast<std::size_t>(destination.index)].readers) {
         if (world_.crosses_hosts(rank, reader))
           us += table_.remote_message_us + table_.remote_us_per_byte * bytes;
         else
@@ -88,10 +88,18 @@ class Walk {
     return us;
   }
 
-  const StepGraph& graph_;
+  const LinkCost& link_to(int port, int reader) const {
+    const int writer = schedule_.ports[static_cast<std::size_t>(port)].writer;
+    return world_.crosses_hosts(writer, reader) ? table_.remote : table_.local;
+  }
+  // Between the end of a Step and the start of one that waited for its message.
+  double arrival_us(const LinkCost& link) const { return link.alpha_us + (share_ > 1 ? table_.switch_us * share_ : 0); }
+
+  const Wiring& wiring_;
+  const schedule::Schedule& schedule_;
   const World& world_;
   const CostTable& table_;
-  std::vector<std::int32_t> order_;
+  std::vector<int> order_;
   double share_;
 };
 
@@ -125,12 +133,12 @@ Cost RoundCost::of(std::size_t rounds, std::size_t slice_bytes) const {
 RoundCost measure(const schedule::Schedule& schedule, const World& world, const CostTable& table) {
   // Longest paths are not linear in the bytes, but nearly so: a line through an empty and a typical slice serves.
   constexpr double kTypical = 32 << 10;
-  const StepGraph graph(schedule);
+  const Wiring wiring(schedule);
   CostTable no_reduction = table;
   no_reduction.reduce_us_per_byte = 0;
-  const Walk walk(graph, world, table);
+  const Walk walk(wiring, schedule, world, table);
   const RoundTime empty = walk.run(0), full = walk.run(kTypical);
-  const RoundTime moved = Walk(graph, world, no_reduction).run(kTypical);
+  const RoundTime moved = Walk(wiring, schedule, world, no_reduction).run(kTypical);
   const auto line = [&](double RoundTime::*time) {
     return RoundCost::Line{empty.*time, (moved.*time - empty.*time) / kTypical, (full.*time - moved.*time) / kTypical};
   };
