@@ -1,0 +1,189 @@
+// The one reduction loop, for every type, operation and instruction set, and the copy, which is its case of one input.
+//
+// 1. With a streaming output: elements up to the first 64-byte line of that output, as a part of a vector.
+// 2. Blocks of kUnroll vectors: load all of input 0, combine input 1, 2, ... left to right, finish, store to each
+//    output. All loads of a block come before its stores, so that an output may be equal to an input.
+// 3. Single vectors, then the last elements as a part of a vector.
+// A part of a vector is copied to a zeroed vector on the stack, computed by the same code, and copied back, so nothing
+// outside the data is touched. A store streams when its output asks for it and its address is aligned to the vector.
+// Memory traffic: every input is read once, every output written once.
+#pragma once
+
+#include "kernels/host/elements.h"
+#include "src/runtime/reducer.h"
+
+namespace tutti::kernels {
+
+// What the loop needs, in plain pointers: the members of std::span must not be compiled for one instruction set.
+struct Operands {
+  const runtime::ReduceInput* in;
+  const runtime::ReduceOutput* out;
+  std::size_t ins;
+  std::size_t outs;
+  double factor;
+  int divisor;
+};
+
+// kIns, kOuts: how many inputs and outputs, 0 when known only at run time. kScaled: prescale and postdivide count.
+template <class Isa, class Element, class Op, int kIns, int kOuts, bool kScaled>
+struct Reduction {
+  using Stored = typename Element::Stored;
+  using Value = typename Element::Value;
+  static constexpr int kStep = sizeof(Stored);  // bytes of one vector in memory
+  static constexpr int kUnroll = 4;
+  static constexpr std::size_t kLine = 64;
+
+  const Operands& operands;
+  std::size_t ins() const { return kIns != 0 ? kIns : operands.ins; }
+  std::size_t outs() const { return kOuts != 0 ? kOuts : operands.outs; }
+
+  TUTTI_INLINE Value take(std::size_t input, Stored stored) const {
+    const Value value = Element::widen(stored);
+    if constexpr (kScaled)
+      if (operands.in[input].prescale) return Element::prescale(value, operands.factor);
+    return value;
+  }
+
+  TUTTI_INLINE Stored finish(Value value) const {
+    if constexpr (kScaled)
+      if (operands.divisor != 1) return Element::narrow(Element::divide(value, operands.divisor));
+    return Element::narrow(value);
+  }
+
+  // kVectors whole vectors at byte offset `at`.
+  template <int kVectors>
+  TUTTI_INLINE void block(std::size_t at) const {
+    Stored stored[kVectors];
+    for (int v = 0; v < kVectors; ++v) stored[v] = load<Stored>(operands.in[0].data + at + v * kStep);
+    if (kIns != 1 || kScaled) {
+      Value value[kVectors];
+      for (int v = 0; v < kVectors; ++v) value[v] = take(0, stored[v]);
+      for (std::size_t i = 1; i < ins(); ++i)
+        for (int v = 0; v < kVectors; ++v)
+          value[v] = Op::template apply<Element>(value[v], take(i, load<Stored>(operands.in[i].data + at + v * kStep)));
+      for (int v = 0; v < kVectors; ++v) stored[v] = finish(value[v]);
+    }
+    for (std::size_t o = 0; o < outs(); ++o) {
+      std::byte* to = operands.out[o].data + at;
+      if (operands.out[o].streaming && reinterpret_cast<std::uintptr_t>(to) % kStep == 0)
+        for (int v = 0; v < kVectors; ++v) Isa::stream(to + v * kStep, stored[v]);
+      else
+        for (int v = 0; v < kVectors; ++v) store(to + v * kStep, stored[v]);
+    }
+  }
+
+  // The same for `bytes` < kStep, a whole number of elements.
+  [[gnu::noinline]] void part(std::size_t at, std::size_t bytes) const {
+    Value value{};
+    for (std::size_t i = 0; i < ins(); ++i) {
+      Stored stored{};
+      copy_part(reinterpret_cast<std::byte*>(&stored), operands.in[i].data + at, bytes);
+      if (kIns == 1 && !kScaled) return store_part(at, bytes, stored);
+      const Value operand = take(i, stored);
+      value = i == 0 ? operand : Op::template apply<Element>(value, operand);
+    }
+    store_part(at, bytes, finish(value));
+  }
+
+  TUTTI_INLINE void store_part(std::size_t at, std::size_t bytes, Stored stored) const {
+    for (std::size_t o = 0; o < outs(); ++o)
+      copy_part(operands.out[o].data + at, reinterpret_cast<const std::byte*>(&stored), bytes);
+  }
+
+  TUTTI_INLINE static void copy_part(std::byte* to, const std::byte* from, std::size_t bytes) {
+    std::size_t done = 0;
+    if constexpr (kStep > 32) done += copy_if<32>(to + done, from + done, bytes);
+    if constexpr (kStep > 16) done += copy_if<16>(to + done, from + done, bytes);
+    if constexpr (kStep > 8) done += copy_if<8>(to + done, from + done, bytes);
+    if constexpr (kStep > 4) done += copy_if<4>(to + done, from + done, bytes);
+    if constexpr (Element::kSize < 4) done += copy_if<2>(to + done, from + done, bytes);
+    if constexpr (Element::kSize < 2) done += copy_if<1>(to + done, from + done, bytes);
+  }
+
+  template <std::size_t kPower>
+  TUTTI_INLINE static std::size_t copy_if(std::byte* to, const std::byte* from, std::size_t bytes) {
+    if ((bytes & kPower) == 0) return 0;
+    __builtin_memcpy(to, from, kPower);
+    return kPower;
+  }
+
+  // Bytes before the first whole line of the first output that can stream; 0 when none can.
+  std::size_t bytes_to_line() const {
+    for (std::size_t o = 0; o < outs(); ++o) {
+      const auto address = reinterpret_cast<std::uintptr_t>(operands.out[o].data);
+      if (operands.out[o].streaming && address % Element::kSize == 0) return (kLine - address % kLine) % kLine;
+    }
+    return 0;
+  }
+
+  void run(std::size_t bytes) const {
+    std::size_t head = bytes_to_line();
+    if (head > bytes) head = 0;
+    // Up to the line, the first part makes every further step end on a vector of the output.
+    std::size_t at = head % kStep;
+    if (at != 0) part(0, at);
+    while (bytes - at >= kStep) {
+      if (at >= head && bytes - at >= kUnroll * kStep) {
+        block<kUnroll>(at);
+        at += kUnroll * kStep;
+      } else {
+        block<1>(at);
+        at += kStep;
+      }
+    }
+    if (at < bytes) part(at, bytes - at);
+    for (std::size_t o = 0; o < outs(); ++o)
+      if (operands.out[o].streaming) return Isa::fence();
+  }
+};
+
+template <class Isa>
+void copy(std::span<const runtime::ReduceOutput> out, const std::byte* in, std::size_t bytes) {
+  using Byte = IntegerElement<Isa, std::uint8_t>;
+  const runtime::ReduceInput input{in, false};
+  const Operands operands{&input, out.data(), 1, out.size(), 1, 1};
+  if (out.size() != 1) return Reduction<Isa, Byte, Sum, 1, 0, false>{operands}.run(bytes);
+  if (out.data()->streaming) return Reduction<Isa, Byte, Sum, 1, 1, false>{operands}.run(bytes);
+  if (out.data()->data != in && bytes != 0) __builtin_memcpy(out.data()->data, in, bytes);
+}
+
+template <class Isa, class Element, class Op>
+void reduce(const runtime::ReduceArgs& args) {
+  const Operands operands{args.in.data(),  args.out.data(), args.in.size(),
+                          args.out.size(), args.prescale,   args.postdivide};
+  const std::size_t bytes = args.count * Element::kSize;
+  bool scaled = operands.divisor != 1;
+  for (std::size_t i = 0; i < operands.ins; ++i) scaled |= operands.in[i].prescale;
+
+  if (!scaled && operands.ins == 1) return copy<Isa>(args.out, operands.in[0].data, bytes);
+  if (!scaled && operands.outs == 1 && operands.ins == 2)
+    return Reduction<Isa, Element, Op, 2, 1, false>{operands}.run(bytes);
+  // The rest of the special cases for sums alone: each costs a copy of the code for every type and operation.
+  if constexpr (std::is_same_v<Op, Sum>) {
+    if (!scaled && operands.outs == 2 && operands.ins == 2)
+      return Reduction<Isa, Element, Op, 2, 2, false>{operands}.run(bytes);
+    if (!scaled && operands.outs == 1) return Reduction<Isa, Element, Op, 0, 1, false>{operands}.run(bytes);
+  }
+  return Reduction<Isa, Element, Op, 0, 0, true>{operands}.run(bytes);
+}
+
+template <class Isa, class Element>
+constexpr std::array<runtime::ReduceFn, kReduceOps> row() {
+  return {reduce<Isa, Element, Sum>, reduce<Isa, Element, Prod>, reduce<Isa, Element, Max>, reduce<Isa, Element, Min>,
+          reduce<Isa, Element, Sum>};
+}
+
+// The rows are in the order of DataType, the columns in that of ReduceOp; avg is sum.
+template <class Isa>
+constexpr runtime::Kernels make_table(std::string_view name) {
+  return {name,
+          {{row<Isa, IntegerElement<Isa, std::int8_t>>(), row<Isa, IntegerElement<Isa, std::uint8_t>>(),
+            row<Isa, IntegerElement<Isa, std::int32_t>>(), row<Isa, IntegerElement<Isa, std::uint32_t>>(),
+            row<Isa, IntegerElement<Isa, std::int64_t>>(), row<Isa, IntegerElement<Isa, std::uint64_t>>(),
+            row<Isa, HalfElement<Isa>>(), row<Isa, FloatElement<Isa, float>>(), row<Isa, FloatElement<Isa, double>>(),
+            row<Isa, MiniFloatElement<Isa, Bfloat16>>(), row<Isa, MiniFloatElement<Isa, Float8E4m3>>(),
+            row<Isa, MiniFloatElement<Isa, Float8E5m2>>()}},
+          copy<Isa>};
+}
+
+}  // namespace tutti::kernels
