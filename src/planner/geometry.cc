@@ -28,8 +28,9 @@ std::size_t slot_memory(const schedule::Schedule& schedule, const World& world, 
   return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
 }
 
-std::vector<Geometry> geometries(const schedule::Schedule& schedule, const MessageShape& shape, const World& world,
-                                 std::uint32_t min_slots, std::size_t count, std::size_t element_bytes) {
+std::vector<Geometry> geometries(const schedule::Schedule& schedule, const schedule::MessageShape& shape,
+                                 const World& world, std::uint32_t min_slots, std::size_t count,
+                                 std::size_t element_bytes) {
   const std::size_t message = shape.message_bytes(count, element_bytes);
   const std::size_t smallest =
       std::min(message, schedule::kChunkAlignment * static_cast<std::size_t>(shape.message_chunks));

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/planner/plan.h"
 #include "src/planner/world.h"
+#include "src/schedule/message_shape.h"
 #include "src/schedule/schedule.h"
 
 namespace tutti::planner {
@@ -23,8 +23,9 @@ inline constexpr std::size_t kPlansInLimit = 4;
 
 // What is worth considering for blocks of `count` elements; empty when nothing fits in the limit. Sizes are few, so
 // that plans of many classes share their rings.
-std::vector<Geometry> geometries(const schedule::Schedule& schedule, const MessageShape& shape, const World& world,
-                                 std::uint32_t min_slots, std::size_t count, std::size_t element_bytes);
+std::vector<Geometry> geometries(const schedule::Schedule& schedule, const schedule::MessageShape& shape,
+                                 const World& world, std::uint32_t min_slots, std::size_t count,
+                                 std::size_t element_bytes);
 
 // Bytes of slot memory that one rank, the busiest, needs to run the schedule with these slots: the rings of its ports,
 // and for each port that it reads from another host the ring in which the transport puts the messages.

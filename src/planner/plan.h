@@ -6,33 +6,18 @@
 #include <memory>
 #include <string>
 
+#include "src/schedule/message_shape.h"
 #include "src/schedule/schedule.h"
 #include "tutti/types.h"
 
 namespace tutti::planner {
-
-// What the sizes of a schedule's messages follow from.
-struct MessageShape {
-  std::int32_t block_chunks = 1;    // the fewest chunks into which a block of any buffer is cut
-  std::int32_t message_chunks = 1;  // chunks of the largest message
-  std::int32_t blocks = 1;          // of the largest buffer
-
-  MessageShape() = default;
-  explicit MessageShape(const schedule::Schedule& schedule);
-  // Elements of the largest chunk, and bytes of the largest message when every chunk goes in one round.
-  std::size_t chunk_elements(std::size_t count, std::size_t element_bytes) const;
-  std::size_t message_bytes(std::size_t count, std::size_t element_bytes) const;
-  // Elements of every chunk that one round moves through slots of `slot_bytes`, and the rounds that this takes.
-  std::size_t slice_elements(std::size_t slot_bytes, std::size_t count, std::size_t element_bytes) const;
-  std::size_t rounds(std::size_t slot_bytes, std::size_t count, std::size_t element_bytes) const;
-};
 
 struct Plan {
   std::shared_ptr<const schedule::Schedule> schedule;
   std::uint32_t slots = 2;        // per port
   std::uint32_t slot_bytes = 64;  // payload of one message at most, a multiple of 64
 
-  MessageShape shape;  // of the schedule
+  schedule::MessageShape shape;  // of the schedule
 
   double predicted_us = 0;
   std::string runner_up;  // the second best algorithm; empty when there is no other

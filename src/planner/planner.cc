@@ -32,7 +32,7 @@ struct Built {
         hash(hash_of(*schedule)) {}
 
   std::shared_ptr<const schedule::Schedule> schedule;
-  MessageShape shape;
+  schedule::MessageShape shape;
   RoundCost cost;
   std::uint64_t hash;
 };
