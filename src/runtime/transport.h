@@ -45,6 +45,10 @@ class Transport {
 
   // Moves what can be moved without blocking; true if anything moved. Throws Error when a peer is lost.
   virtual bool progress() = 0;
+  // True when everything published has left this process, so that the operation may return.
+  virtual bool drained() const { return true; }
+  // Lets go of every ring but those of `kept`. All ranks do so at the same operation, when no message is in flight.
+  virtual void forget_all_but(std::span<const PortId> kept) { static_cast<void>(kept); }
   // Descriptors that become readable when progress() has something to do, for a thread that wants to sleep.
   virtual std::vector<int> descriptors() const { return {}; }
   // Waits until everything published has left this process, at most until the deadline.

@@ -1,0 +1,89 @@
+// The memory of one rank in one communicator that other ranks of its host can map: one memfd, with a directory of the
+// rings in it. A memfd has no name (nothing is left behind after kill -9) and does not depend on the size of /dev/shm.
+//
+// Only the owner allocates; readers look rings up by PortId. Pages are reserved when a ring is made, so a shortage of
+// memory is an Error there and never a SIGBUS later.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "src/base/fd.h"
+#include "src/runtime/ring.h"
+
+namespace tutti::runtime {
+
+// What lies at the start of the memory, for owner and readers alike.
+struct ArenaDirectory {
+  static constexpr std::uint64_t kMagic = 0x3161'6e65'7261'7474;
+  static constexpr std::uint32_t kCapacity = 4096;  // rings
+
+  struct Entry {
+    PortId port;
+    std::uint64_t offset;  // from the start of the arena
+    RingGeometry geometry;
+  };
+
+  std::uint64_t magic;
+  std::uint64_t communicator;  // nonce; proves that this is the right memory
+  std::int32_t rank;
+  std::atomic<std::uint32_t> entries;  // published by a release store, after the ring is ready
+  Entry entry[kCapacity];
+};
+
+// A mapping of another rank's arena, or of one's own.
+class ArenaView {
+ public:
+  ArenaView() = default;
+  explicit ArenaView(std::byte* base) : base_(base) {}
+
+  const ArenaDirectory& directory() const { return *reinterpret_cast<const ArenaDirectory*>(base_); }
+  // The ring of this port; nothing while its writer has not made it.
+  std::optional<Ring> find(PortId port) const;
+  std::byte* base() const { return base_; }
+
+ private:
+  std::byte* base_ = nullptr;
+};
+
+class Arena {
+ public:
+  // `limit` bytes of ring memory at most. Throws Error(system_error) with the sizes when the system refuses.
+  Arena(std::uint64_t communicator, int rank, std::size_t limit);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // Makes and publishes a zeroed ring. Throws Error naming TUTTI_BUFFER_LIMIT when it does not fit.
+  Ring make_ring(PortId port, const RingGeometry& geometry);
+
+  // Forgets all rings made after the first `keep`; their memory is used again. The caller knows that no rank uses them.
+  void forget_rings(std::uint32_t keep);
+  std::uint32_t rings() const { return directory().entries.load(std::memory_order_relaxed); }
+
+  int fd() const { return fd_.get(); }
+  std::size_t mapped_bytes() const { return bytes_; }  // address space
+  std::size_t used_bytes() const { return used_; }     // memory reserved so far, directory included
+  ArenaView view() const { return ArenaView(base_); }
+
+ private:
+  ArenaDirectory& directory() const { return *reinterpret_cast<ArenaDirectory*>(base_); }
+  void reserve(std::size_t end);
+
+  base::Fd fd_;
+  std::byte* base_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::size_t used_ = 0;      // end of the last ring
+  std::size_t reserved_ = 0;  // end of the pages that are reserved
+};
+
+// Bytes that a ring takes of an arena's limit.
+constexpr std::size_t arena_bytes(const RingGeometry& geometry) {
+  constexpr std::size_t alignment = 4096;
+  return (geometry.bytes() + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace tutti::runtime

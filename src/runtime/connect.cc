@@ -1,0 +1,173 @@
+#include "src/runtime/connect.h"
+
+#include <sodium.h>
+
+#include <algorithm>
+
+#include "src/base/log.h"
+#include "src/runtime/facts.h"
+
+namespace tutti::runtime {
+namespace {
+
+// Bytes of the arena for the barrier ring that is always there.
+constexpr std::size_t kReservedArena = std::size_t{1} << 20;
+
+std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
+
+// Every rank says whether a stage went well; when one did not, all of them throw what it said.
+void agree(ControlPlane& control, const Job& job, const std::string& complaint, Clock::time_point deadline) {
+  const auto* begin = reinterpret_cast<const std::byte*>(complaint.data());
+  const auto answers = control.all_gather(Blob(begin, begin + complaint.size()), deadline);
+  for (int rank = 0; rank < job.size; ++rank) {
+    const auto& answer = answers[static_cast<std::size_t>(rank)];
+    if (answer.empty()) continue;
+    throw Error(ErrorCode::system_error,
+                rank_name(rank) + ": " + std::string(reinterpret_cast<const char*>(answer.data()), answer.size()));
+  }
+}
+
+class Connecting {
+ public:
+  Connecting(const Job& job, const Config& config, const Parts& parts)
+      : job_(job), config_(config), parts_(parts), deadline_(Clock::now() + config.init_timeout) {}
+
+  Station run() {
+    station_.rank = job_.rank;
+    station_.size = job_.size;
+    station_.config = config_;
+    station_.kernels = parts_.kernels;
+    station_.transport_of.assign(static_cast<std::size_t>(job_.size), nullptr);
+    check_transport_name();
+    if (job_.size == 1) {
+      planner::World alone;
+      alone.forced_algorithm = config_.algorithm;
+      alone.buffer_limit = config_.buffer_limit;
+      station_.planner = std::make_unique<planner::Planner>(alone);
+      return std::move(station_);
+    }
+    station_.engine = Engine::acquire();
+    station_.control = ControlPlane::connect(job_, deadline_, [board = station_.board] { return board->read(); });
+    exchange_facts();
+    std::string complaint;
+    try {
+      make_transports();
+    } catch (const std::exception& error) {
+      complaint = error.what();
+    }
+    agree(*station_.control, job_, complaint, deadline_);
+    complaint = try_transports();
+    agree(*station_.control, job_, complaint, deadline_);
+    return std::move(station_);
+  }
+
+ private:
+  void check_transport_name() const {
+    if (config_.transport.empty()) return;
+    std::string valid;
+    for (const TransportKind& kind : parts_.transports) {
+      if (kind.name == config_.transport) return;
+      valid += (valid.empty() ? "" : ", ") + kind.name;
+    }
+    throw Error(ErrorCode::invalid_argument,
+                "the transport (TUTTI_TRANSPORT or Config::transport) is '" + config_.transport + "'; valid: " + valid);
+  }
+
+  void exchange_facts() {
+    const std::vector<Blob> blobs = station_.control->all_gather(to_blob(facts_of_this_rank(config_)), deadline_);
+    for (int rank = 0; rank < job_.size; ++rank)
+      facts_.push_back(facts_from_blob(blobs[static_cast<std::size_t>(rank)], rank));
+    check_agreement(facts_);
+    planner::World world = world_of(facts_);
+    host_of_rank_ = world.host_of_rank;
+    const int my_host = host_of_rank_[static_cast<std::size_t>(job_.rank)];
+    const auto same = [my_host](int host) { return host == my_host; };
+    station_.local_size = static_cast<int>(std::count_if(host_of_rank_.begin(), host_of_rank_.end(), same));
+    station_.local_rank =
+        static_cast<int>(std::count_if(host_of_rank_.begin(), host_of_rank_.begin() + job_.rank, same));
+    station_.ranks_share_cores = world.ranks_per_core() > 1;
+    station_.config.buffer_limit = world.buffer_limit;
+    station_.planner = std::make_unique<planner::Planner>(std::move(world));
+  }
+
+  // Whether some pair of ranks can use this kind, as all ranks judge alike.
+  bool wanted(const TransportKind& kind) const {
+    if (!config_.transport.empty()) return kind.name == config_.transport;
+    const bool one_host =
+        std::all_of(host_of_rank_.begin(), host_of_rank_.end(), [this](int host) { return host == host_of_rank_[0]; });
+    return kind.same_host_only || !one_host;
+  }
+
+  void make_transports() {
+    station_.arena = std::make_shared<Arena>(facts_[0].nonce, job_.rank, station_.config.buffer_limit + kReservedArena);
+    TransportContext context;
+    context.rank = job_.rank;
+    context.size = job_.size;
+    context.communicator = facts_[0].nonce;
+    context.secret = job_.meeting.secret;
+    context.arena = station_.arena;
+    context.engine = station_.engine;
+    context.host_of_rank = host_of_rank_;
+    context.connect_timeout = std::min(config_.init_timeout, std::chrono::milliseconds(10'000));
+    context.memory_limit = station_.config.buffer_limit + kReservedArena;
+    for (const TransportKind& kind : parts_.transports) {
+      if (!wanted(kind)) continue;
+      station_.transports.push_back(kind.make(context));
+      kinds_.push_back(&kind);
+    }
+  }
+
+  // Gives every pair of ranks the first transport that can serve it. The choice follows from facts all ranks know, so
+  // both ends of a pair choose alike; that it works is tried here.
+  std::string try_transports() {
+    try {
+      for (const auto& transport : station_.transports)
+        transport->set_peers(station_.control->all_gather(transport->address(), deadline_));
+      for (int peer = 0; peer < job_.size; ++peer)
+        if (peer != job_.rank) station_.transport_of[static_cast<std::size_t>(peer)] = &choose(peer);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    for (std::size_t i = 0; i < kinds_.size(); ++i)
+      if (!kinds_[i]->same_host_only) station_.movers.push_back(station_.transports[i].get());
+    return {};
+  }
+
+  Transport& choose(int peer) {
+    const bool same_host =
+        host_of_rank_[static_cast<std::size_t>(peer)] == host_of_rank_[static_cast<std::size_t>(job_.rank)];
+    for (std::size_t i = 0; i < kinds_.size(); ++i) {
+      if (kinds_[i]->same_host_only && !same_host) continue;
+      Transport& transport = *station_.transports[i];
+      if (!kinds_[i]->same_host_only) return transport;  // tried when a plan first uses it
+      if (const auto reason = transport.unreachable(peer))
+        throw Error(ErrorCode::system_error, "rank " + std::to_string(job_.rank) + " cannot reach rank " +
+                                                 std::to_string(peer) + " by " + kinds_[i]->name + ": " + *reason);
+      return transport;
+    }
+    throw Error(ErrorCode::invalid_argument, "no transport joins rank " + std::to_string(job_.rank) + " and rank " +
+                                                 std::to_string(peer) + ", which are on different hosts (" +
+                                                 facts_[static_cast<std::size_t>(job_.rank)].hostname + " and " +
+                                                 facts_[static_cast<std::size_t>(peer)].hostname +
+                                                 "); TUTTI_TRANSPORT is '" + config_.transport + "'");
+  }
+
+  const Job& job_;
+  const Config& config_;
+  const Parts& parts_;
+  const Clock::time_point deadline_;
+  Station station_;
+  std::vector<Facts> facts_;
+  std::vector<int> host_of_rank_;
+  std::vector<const TransportKind*> kinds_;  // parallel to station_.transports
+};
+
+}  // namespace
+
+Station connect(const Job& job, const Config& config, const Parts& parts) {
+  if (sodium_init() < 0)
+    throw Error(ErrorCode::system_error, "libsodium cannot be initialised: no source of randomness");
+  return Connecting(job, config, parts).run();
+}
+
+}  // namespace tutti::runtime

@@ -1,0 +1,68 @@
+#include "src/runtime/connections.h"
+
+#include <algorithm>
+
+namespace tutti::runtime {
+
+Connections::Connections(int rank, Arena* arena, std::vector<Transport*> transport_of)
+    : rank_(rank), arena_(arena), transport_of_(std::move(transport_of)) {}
+
+void Connections::bind_sends(BoundProgram& program) {
+  program.sends.resize(program.code.sends.size());
+  for (std::size_t i = 0; i < program.sends.size(); ++i) {
+    const PortEnd& port = program.code.sends[i];
+    std::unique_ptr<SendEnd>& end = sends_[port.id];
+    if (end == nullptr) {
+      end = std::make_unique<SendEnd>();
+      end->ring = arena_->make_ring(port.id, port.geometry);
+      end->acknowledged = port.acknowledged;
+      for (std::uint32_t reader = 0; reader < port.readers.size(); ++reader) {
+        const int peer = port.readers[reader];
+        transport_of_[static_cast<std::size_t>(peer)]->add_reader(port.id, end->ring, reader, peer, port.acknowledged);
+      }
+    }
+    program.sends[i] = end.get();
+  }
+}
+
+bool Connections::bind_receives(BoundProgram& program) {
+  program.receives.resize(program.code.receives.size());
+  program.unbound = 0;
+  for (std::size_t i = 0; i < program.receives.size(); ++i) {
+    if (program.receives[i] != nullptr) continue;
+    const PortEnd& port = program.code.receives[i];
+    auto known = receives_.find(port.id);
+    if (known == receives_.end()) {
+      Transport& transport = *transport_of_[static_cast<std::size_t>(port.writer)];
+      const auto found = transport.find_ring(port.id, port.writer, port.reader, port.geometry, port.acknowledged);
+      if (!found) {
+        ++program.unbound;
+        continue;
+      }
+      auto end = std::make_unique<ReceiveEnd>();
+      end->ring = found->ring;
+      end->reader = found->reader;
+      end->acknowledged = port.acknowledged;
+      end->writer = port.writer;
+      known = receives_.emplace(port.id, std::move(end)).first;
+    }
+    program.receives[i] = known->second.get();
+  }
+  return program.unbound == 0;
+}
+
+int Connections::missing_writer(const BoundProgram& program) const {
+  for (std::size_t i = 0; i < program.receives.size(); ++i)
+    if (program.receives[i] == nullptr) return program.code.receives[i].writer;
+  return -1;
+}
+
+void Connections::forget_all_but(const BoundProgram& kept) {
+  const auto is_kept = [](const std::vector<PortEnd>& ends, PortId id) {
+    return std::any_of(ends.begin(), ends.end(), [id](const PortEnd& end) { return end.id == id; });
+  };
+  std::erase_if(sends_, [&](const auto& entry) { return !is_kept(kept.code.sends, entry.first); });
+  std::erase_if(receives_, [&](const auto& entry) { return !is_kept(kept.code.receives, entry.first); });
+}
+
+}  // namespace tutti::runtime

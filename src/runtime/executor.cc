@@ -1,0 +1,233 @@
+#include "src/runtime/executor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/schedule/partition.h"
+
+namespace tutti::runtime {
+
+using schedule::Buffer;
+using schedule::Operand;
+
+void Execution::start(BoundProgram& program, const Call& call, std::uint16_t epoch) {
+  program_ = &program;
+  call_ = call;
+  epoch_ = epoch;
+  lanes_left_ = 0;
+  for (std::size_t lane = 0; lane < program.code.lanes(); ++lane) {
+    program.cursors[lane] = {};
+    const bool empty = program.code.lane_begin[lane] == program.code.lane_begin[lane + 1];
+    if (empty)
+      program.cursors[lane].round = call_.rounds;
+    else
+      ++lanes_left_;
+  }
+}
+
+Execution::State Execution::advance() {
+  const CompiledProgram& code = program_->code;
+  bool moved = false;
+  for (std::size_t lane = 0; lane < code.lanes(); ++lane) {
+    BoundProgram::Cursor& cursor = program_->cursors[lane];
+    const std::uint32_t steps = code.lane_begin[lane + 1] - code.lane_begin[lane];
+    while (cursor.round < call_.rounds) {
+      const Fire fired = fire(lane, code.steps[code.lane_begin[lane] + cursor.step]);
+      if (fired == Fire::mismatch) return State::mismatch;
+      if (fired == Fire::blocked) break;
+      moved = true;
+      if (++cursor.step < steps) continue;
+      cursor.step = 0;
+      if (++cursor.round == call_.rounds) --lanes_left_;
+    }
+  }
+  return lanes_left_ == 0 ? State::done : moved ? State::moved : State::blocked;
+}
+
+Execution::Fire Execution::fire(std::size_t lane, const CompiledStep& step) {
+  const std::uint64_t round = program_->cursors[lane].round;
+  if (!dependencies_met(step, round)) return Fire::blocked;
+  if (const Fire messages = messages_there(step); messages != Fire::fired) return messages;
+  if (!slot_free(step)) return Fire::blocked;
+  run(step, round);
+  return Fire::fired;
+}
+
+bool Execution::dependencies_met(const CompiledStep& step, std::uint64_t round) const {
+  for (std::uint32_t i = step.after_begin; i < step.after_end; ++i) {
+    const CompiledDependency& after = program_->code.dependencies[i];
+    const BoundProgram::Cursor& other = program_->cursors[after.lane];
+    if (other.round < round || (other.round == round && other.step <= after.step)) return false;
+  }
+  return true;
+}
+
+Execution::Fire Execution::messages_there(const CompiledStep& step) {
+  for (std::uint32_t i = step.in_begin; i < step.in_end; ++i) {
+    const CompiledOperand& operand = program_->code.operands[i];
+    if (operand.kind != Operand::Kind::recv) continue;
+    const ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(operand.index)];
+    const SlotHeader& slot = end.ring.slot(end.next);
+    if (slot.stamp.load(std::memory_order_acquire) != stamp_of(epoch_, end.next)) return Fire::blocked;
+    if (slot.fingerprint != call_.fingerprint) {
+      mismatched_rank_ = end.writer;
+      return Fire::mismatch;
+    }
+  }
+  return Fire::fired;
+}
+
+bool Execution::slot_free(const CompiledStep& step) {
+  if (step.send < 0) return true;
+  SendEnd& end = *program_->sends[static_cast<std::size_t>(step.send)];
+  // Nobody releases the slots of an unacknowledged port: the schedule proves that the slot is free by now.
+  if (!end.acknowledged || end.next < end.free_until) return true;
+  std::uint64_t released = end.next;
+  for (std::uint32_t reader = 0; reader < end.ring.geometry.readers; ++reader)
+    released = std::min(released, end.ring.released(reader).load(std::memory_order_acquire));
+  end.free_until = released + end.ring.geometry.slots;
+  return end.next < end.free_until;
+}
+
+std::byte* Execution::base(Buffer buffer) const {
+  switch (buffer) {
+    // Steps never write the input; one pointer type keeps the kernels' tables simple.
+    case Buffer::input: return const_cast<std::byte*>(call_.input);
+    case Buffer::output: return call_.output;
+    case Buffer::scratch: return call_.scratch;
+  }
+  return nullptr;
+}
+
+// Where slice `round` of `chunks` consecutive chunks lies. With several rounds, one chunk at a time.
+Execution::Place Execution::place(Buffer buffer, std::int32_t chunk, std::int32_t chunks, std::uint64_t round) const {
+  const BufferShape& shape = program_->code.shape[static_cast<std::size_t>(buffer)];
+  const auto per_block = static_cast<std::size_t>(shape.per_block);
+  const auto begin_of = [&](std::size_t index) {
+    if (per_block == 1) return index * call_.count;
+    return index / per_block * call_.count +
+           schedule::chunk_begin(call_.count, per_block, call_.element_bytes, index % per_block);
+  };
+  const auto first = static_cast<std::size_t>(chunk);
+  const std::size_t begin = begin_of(first);
+  const schedule::Extent whole{begin, begin_of(first + static_cast<std::size_t>(chunks)) - begin};
+  if (call_.rounds == 1) return {whole.begin, whole.count};
+  const schedule::Extent slice = schedule::slice_extent(whole, call_.slice, round);
+  return {slice.begin, slice.count};
+}
+
+// The size of what this step moves in this round, all chunks together.
+std::size_t Execution::message_bytes(const CompiledStep& step, std::uint64_t round) const {
+  const CompiledProgram& code = program_->code;
+  const auto local_bytes = [&](Buffer buffer, std::int32_t chunk) {
+    if (call_.rounds == 1) return place(buffer, chunk, step.chunks, round).count * call_.element_bytes;
+    std::size_t count = 0;
+    for (std::int32_t i = 0; i < step.chunks; ++i) count += place(buffer, chunk + i, 1, round).count;
+    return count * call_.element_bytes;
+  };
+  if (step.out_begin != step.out_end) {
+    const CompiledDestination& out = code.destinations[step.out_begin];
+    return local_bytes(out.buffer, out.chunk);
+  }
+  for (std::uint32_t i = step.in_begin; i < step.in_end; ++i)
+    if (code.operands[i].kind == Operand::Kind::local)
+      return local_bytes(code.operands[i].buffer, code.operands[i].index);
+  if (step.in_begin == step.in_end) return 0;
+  // Only messages in and out: as long as what came in.
+  const ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(code.operands[step.in_begin].index)];
+  return end.ring.slot(end.next).bytes;
+}
+
+void Execution::run(const CompiledStep& step, std::uint64_t round) {
+  const CompiledProgram& code = program_->code;
+  const std::size_t total = message_bytes(step, round);
+  SendEnd* const send = step.send < 0 ? nullptr : program_->sends[static_cast<std::size_t>(step.send)];
+  SlotHeader* const slot = send == nullptr ? nullptr : &send->ring.slot(send->next);
+  std::byte* payload = slot == nullptr ? nullptr : Ring::payload(*slot, total);
+
+  const std::uint32_t ins = step.in_end - step.in_begin;
+  const bool whole = call_.rounds == 1 || step.chunks == 1;
+  const std::int32_t parts = whole ? 1 : step.chunks;
+  std::size_t done = 0;
+  for (std::int32_t part = 0; part < parts; ++part) {
+    const std::int32_t chunks = whole ? step.chunks : 1;
+    std::size_t bytes = whole ? total : 0;
+    for (std::uint32_t i = 0; i < ins; ++i) {
+      const CompiledOperand& operand = code.operands[step.in_begin + i];
+      if (operand.kind == Operand::Kind::recv) {
+        const ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(operand.index)];
+        program_->inputs[i] = {Ring::payload(end.ring.slot(end.next), total) + done, false};
+      } else {
+        const Place at = place(operand.buffer, operand.index + part, chunks, round);
+        bytes = at.count * call_.element_bytes;
+        program_->inputs[i] = {base(operand.buffer) + at.begin * call_.element_bytes, operand.prescale};
+      }
+    }
+    std::uint32_t outs = 0;
+    for (std::uint32_t i = step.out_begin; i < step.out_end; ++i) {
+      const CompiledDestination& destination = code.destinations[i];
+      const Place at = place(destination.buffer, destination.chunk + part, chunks, round);
+      bytes = at.count * call_.element_bytes;
+      program_->outputs[outs++] = {base(destination.buffer) + at.begin * call_.element_bytes,
+                                   call_.streaming && destination.buffer == Buffer::output};
+    }
+    if (slot != nullptr) program_->outputs[outs++] = {payload + done, false};
+    combine(step, ins, outs, bytes);
+    done += bytes;
+  }
+
+  for (std::uint32_t i = 0; i < ins; ++i) {
+    const CompiledOperand& operand = code.operands[step.in_begin + i];
+    if (operand.kind != Operand::Kind::recv) continue;
+    ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(operand.index)];
+    ++end.next;
+    if (end.acknowledged) end.ring.released(end.reader).store(end.next, std::memory_order_release);
+  }
+  if (slot == nullptr) return;
+  slot->bytes = static_cast<std::uint32_t>(total);
+  slot->fingerprint = call_.fingerprint;
+  slot->stamp.store(stamp_of(epoch_, send->next), std::memory_order_release);
+  ++send->next;
+}
+
+void Execution::combine(const CompiledStep& step, std::uint32_t ins, std::uint32_t outs, std::size_t bytes) {
+  if (bytes == 0 || ins == 0 || outs == 0) return;
+  const std::span<const ReduceInput> in(program_->inputs.data(), ins);
+  const std::span<const ReduceOutput> out(program_->outputs.data(), outs);
+  const int divide = step.postscale ? call_.postdivide : 1;
+  const bool scaled =
+      divide != 1 || (call_.prescale != 1 &&
+                      std::any_of(in.begin(), in.end(), [](const ReduceInput& input) { return input.prescale; }));
+  if (ins > 1 || scaled) {
+    call_.reduce({in, out, bytes / call_.element_bytes, call_.prescale, divide});
+  } else if (outs == 1 && out[0].data == in[0].data) {
+    return;  // a copy in place
+  } else {
+    call_.copy(out, in[0].data, bytes);
+  }
+}
+
+std::string Execution::waiting_for() const {
+  const CompiledProgram& code = program_->code;
+  for (std::size_t lane = 0; lane < code.lanes(); ++lane) {
+    const BoundProgram::Cursor& cursor = program_->cursors[lane];
+    if (cursor.round >= call_.rounds) continue;
+    const CompiledStep& step = code.steps[code.lane_begin[lane] + cursor.step];
+    for (std::uint32_t i = step.in_begin; i < step.in_end; ++i) {
+      if (code.operands[i].kind != Operand::Kind::recv) continue;
+      const ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(code.operands[i].index)];
+      if (end.ring.slot(end.next).stamp.load(std::memory_order_acquire) != stamp_of(epoch_, end.next))
+        return "a message from rank " + std::to_string(end.writer);
+    }
+    if (step.send >= 0) {
+      const SendEnd& end = *program_->sends[static_cast<std::size_t>(step.send)];
+      const PortEnd& port = code.sends[static_cast<std::size_t>(step.send)];
+      for (std::uint32_t reader = 0; end.acknowledged && reader < end.ring.geometry.readers; ++reader)
+        if (end.ring.released(reader).load(std::memory_order_acquire) + end.ring.geometry.slots <= end.next)
+          return "rank " + std::to_string(port.readers[reader]) + " to take a message";
+    }
+  }
+  return "nothing but its own turn";
+}
+
+}  // namespace tutti::runtime

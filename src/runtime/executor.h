@@ -1,0 +1,106 @@
+// The host executor: runs one rank's compiled Program over rings of slots.
+//
+// An Execution is a set of lane cursors. advance() lets every lane run the Steps that can fire - all messages there,
+// all dependencies met, a free slot to send into - and returns; it never blocks. Whoever calls it decides how to wait.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/runtime/compiled.h"
+#include "src/runtime/reducer.h"
+#include "src/runtime/ring.h"
+
+namespace tutti::runtime {
+
+// This rank's end of a ring it writes. Outlives every program that uses it.
+struct SendEnd {
+  Ring ring;
+  bool acknowledged = true;
+  std::uint64_t next = 0;        // number of the next message
+  std::uint64_t free_until = 0;  // messages below this number have a free slot, as far as we have looked
+};
+
+// This rank's end of a ring it reads.
+struct ReceiveEnd {
+  Ring ring;
+  std::uint32_t reader = 0;
+  bool acknowledged = true;
+  std::int32_t writer = 0;
+  std::uint64_t next = 0;
+};
+
+// A compiled program with its ends, and the memory an execution needs, so that a repeated call allocates nothing.
+struct BoundProgram {
+  struct Cursor {
+    std::uint64_t round = 0;
+    std::uint32_t step = 0;  // from the start of the lane
+  };
+
+  CompiledProgram code;
+  std::vector<SendEnd*> sends;        // parallel to code.sends
+  std::vector<ReceiveEnd*> receives;  // parallel to code.receives; null until the peer has made the ring
+  std::size_t unbound = 0;            // how many of `receives` are null
+  std::vector<Cursor> cursors;        // one per lane
+  std::vector<ReduceInput> inputs;    // room for the largest step
+  std::vector<ReduceOutput> outputs;
+};
+
+// What a call adds to the program.
+struct Call {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::byte* scratch = nullptr;
+  std::size_t count = 0;  // elements per block
+  std::size_t element_bytes = 1;
+  std::size_t slice = 0;  // elements of a chunk that move in one round
+  std::size_t rounds = 1;
+  ReduceFn reduce = nullptr;
+  CopyFn copy = nullptr;
+  double prescale = 1;
+  int postdivide = 1;
+  std::uint32_t fingerprint = 0;
+  bool streaming = false;  // the output is too large to stay in cache
+};
+
+class Execution {
+ public:
+  // All of program's ends must be bound.
+  void start(BoundProgram& program, const Call& call, std::uint16_t epoch);
+
+  enum class State { blocked, moved, done, mismatch };
+  State advance();
+
+  // After mismatch: the rank whose message belongs to another call than ours.
+  int mismatched_rank() const { return mismatched_rank_; }
+  // "a message from rank 3" or "rank 2 to take a message"; for the report on a stuck operation.
+  std::string waiting_for() const;
+
+ private:
+  enum class Fire { blocked, fired, mismatch };
+  Fire fire(std::size_t lane, const CompiledStep& step);
+  bool dependencies_met(const CompiledStep& step, std::uint64_t round) const;
+  Fire messages_there(const CompiledStep& step);
+  bool slot_free(const CompiledStep& step);
+  void run(const CompiledStep& step, std::uint64_t round);
+  void combine(const CompiledStep& step, std::uint32_t ins, std::uint32_t outs, std::size_t bytes);
+  std::size_t message_bytes(const CompiledStep& step, std::uint64_t round) const;
+  struct Place {
+    std::size_t begin;  // elements from the start of the buffer
+    std::size_t count;
+  };
+  Place place(schedule::Buffer buffer, std::int32_t chunk, std::int32_t chunks, std::uint64_t round) const;
+  std::byte* base(schedule::Buffer buffer) const;
+
+  BoundProgram* program_ = nullptr;
+  Call call_;
+  std::uint16_t epoch_ = 1;
+  std::size_t lanes_left_ = 0;
+  int mismatched_rank_ = -1;
+};
+
+}  // namespace tutti::runtime

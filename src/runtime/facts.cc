@@ -1,0 +1,149 @@
+#include "src/runtime/facts.h"
+
+#include <limits.h>
+#include <sodium.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "src/topology/topology.h"
+
+namespace tutti::runtime {
+namespace {
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string link_target(const char* path) {
+  std::string target(PATH_MAX, '\0');
+  const ssize_t length = ::readlink(path, target.data(), target.size());
+  target.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+  return target;
+}
+
+// Ranks with equal tokens run under one kernel and see each other's abstract sockets: whatever the host is called.
+std::string host_token() {
+  return first_line("/proc/sys/kernel/random/boot_id") + " " + link_target("/proc/self/ns/net");
+}
+
+std::string hostname() {
+  std::string name(HOST_NAME_MAX + 1, '\0');
+  ::gethostname(name.data(), name.size() - 1);
+  name.resize(name.find('\0'));
+  return name;
+}
+
+template <class Value>
+void check_equal(const std::vector<Facts>& facts, const std::string& variable, Value Facts::*field) {
+  for (std::size_t rank = 1; rank < facts.size(); ++rank)
+    if (facts[rank].*field != facts[0].*field)
+      throw Error(ErrorCode::invalid_argument, variable + " differs between ranks: rank 0 has '" + facts[0].*field +
+                                                   "', rank " + std::to_string(rank) + " has '" + facts[rank].*field +
+                                                   "'; give all ranks the same");
+}
+
+}  // namespace
+
+Facts facts_of_this_rank(const Config& config) {
+  Facts facts;
+  facts.host = host_token();
+  facts.hostname = hostname();
+  const topology::Topology machine = topology::detect();
+  facts.place = topology::here(machine);
+  facts.usable_cores = topology::usable_cores(machine);
+  randombytes_buf(&facts.nonce, sizeof facts.nonce);
+  facts.buffer_limit = config.buffer_limit;
+  facts.algorithm = config.algorithm;
+  facts.transport = config.transport;
+  facts.profile = planner::to_text(planner::load_profile());
+  return facts;
+}
+
+Blob to_blob(const Facts& facts) {
+  const topology::RankPlace& at = facts.place;
+  const nlohmann::json json{{"host", facts.host},
+                            {"hostname", facts.hostname},
+                            {"place", {at.package, at.numa, at.l3, at.core}},
+                            {"usable_cores", facts.usable_cores},
+                            {"nonce", facts.nonce},
+                            {"buffer_limit", facts.buffer_limit},
+                            {"algorithm", facts.algorithm},
+                            {"transport", facts.transport},
+                            {"profile", facts.profile}};
+  const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(json);
+  const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
+  return Blob(begin, begin + bytes.size());
+}
+
+Facts facts_from_blob(const Blob& blob, int rank) {
+  try {
+    const auto* begin = reinterpret_cast<const std::uint8_t*>(blob.data());
+    const nlohmann::json json = nlohmann::json::from_cbor(begin, begin + blob.size());
+    Facts facts;
+    facts.host = json.at("host");
+    facts.hostname = json.at("hostname");
+    const nlohmann::json& at = json.at("place");
+    facts.place = {0, at.at(0), at.at(1), at.at(2), at.at(3)};
+    facts.usable_cores = json.at("usable_cores");
+    facts.nonce = json.at("nonce");
+    facts.buffer_limit = json.at("buffer_limit");
+    facts.algorithm = json.at("algorithm");
+    facts.transport = json.at("transport");
+    facts.profile = json.at("profile");
+    return facts;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorCode::internal_error,
+                "rank " + std::to_string(rank) + " sent facts that cannot be read: " + error.what());
+  }
+}
+
+std::vector<int> hosts_of(const std::vector<Facts>& facts) {
+  std::map<std::string, int> number;
+  std::vector<int> hosts;
+  for (const Facts& rank : facts)
+    hosts.push_back(number.try_emplace(rank.host, static_cast<int>(number.size())).first->second);
+  return hosts;
+}
+
+void check_agreement(const std::vector<Facts>& facts) {
+  check_equal(facts, "the algorithm (TUTTI_ALGO or Config::algorithm)", &Facts::algorithm);
+  check_equal(facts, "the transport (TUTTI_TRANSPORT or Config::transport)", &Facts::transport);
+}
+
+planner::World world_of(const std::vector<Facts>& facts) {
+  planner::World world;
+  world.ranks = static_cast<int>(facts.size());
+  world.host_of_rank = hosts_of(facts);
+  std::vector<topology::RankPlace> places;
+  for (std::size_t rank = 0; rank < facts.size(); ++rank) {
+    places.push_back(facts[rank].place);
+    places.back().host = world.host_of_rank[rank];
+  }
+  world.order = topology::order_ranks(places);
+  // The planner reckons with the fullest host's cores; ranks may see different masks, the widest is the host's.
+  const int fullest = world.ranks_of_fullest_host();
+  std::map<int, int> ranks_on, cores_on;
+  for (std::size_t rank = 0; rank < facts.size(); ++rank) {
+    ++ranks_on[world.host_of_rank[rank]];
+    int& cores = cores_on[world.host_of_rank[rank]];
+    // Ranks that are bound to one core each bring that core; the others share what they see.
+    cores = facts[rank].place.core >= 0 ? cores + 1 : std::max(cores, facts[rank].usable_cores);
+  }
+  for (const auto& [host, ranks] : ranks_on)
+    if (ranks == fullest && (world.cores_per_host == 0 || cores_on[host] < world.cores_per_host))
+      world.cores_per_host = cores_on[host];
+  world.buffer_limit = facts[0].buffer_limit;
+  for (const Facts& rank : facts) world.buffer_limit = std::min<std::size_t>(world.buffer_limit, rank.buffer_limit);
+  world.forced_algorithm = facts[0].algorithm;
+  world.profile = planner::parse_profile(facts[0].profile, "the profile of rank 0");
+  return world;
+}
+
+}  // namespace tutti::runtime

@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <map>
+
+#include "src/runtime/compiled.h"
+
+namespace tutti::runtime {
+namespace {
+
+using schedule::Destination;
+using schedule::Operand;
+using schedule::Port;
+using schedule::Schedule;
+using schedule::Step;
+
+constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash ^= value + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
+  hash *= 0xFF51AFD7ED558CCDu;
+  return hash ^ hash >> 33;
+}
+
+class Lowering {
+ public:
+  Lowering(const Schedule& schedule, int rank, std::uint32_t slots, std::uint32_t slot_bytes, std::uint32_t generation)
+      : schedule_(schedule), rank_(rank), slots_(slots), slot_bytes_(slot_bytes), generation_(generation) {}
+
+  CompiledProgram run() {
+    out_.shape[0] = {schedule_.input_blocks, schedule_.input_chunks / schedule_.input_blocks};
+    out_.shape[1] = {schedule_.output_blocks, schedule_.output_chunks / schedule_.output_blocks};
+    out_.shape[2] = {1, schedule_.scratch_chunks};
+    for (const schedule::Lane& lane : schedule_.programs.at(static_cast<std::size_t>(rank_)).lanes) {
+      out_.lane_begin.push_back(static_cast<std::uint32_t>(out_.steps.size()));
+      for (const Step& step : lane) add(step);
+    }
+    out_.lane_begin.push_back(static_cast<std::uint32_t>(out_.steps.size()));
+    return std::move(out_);
+  }
+
+ private:
+  void add(const Step& step) {
+    CompiledStep compiled{};
+    compiled.chunks = step.chunks;
+    compiled.postscale = step.postscale;
+    compiled.send = -1;
+    compiled.in_begin = static_cast<std::uint32_t>(out_.operands.size());
+    for (const Operand& operand : step.in) {
+      const bool recv = operand.kind == Operand::Kind::recv;
+      out_.operands.push_back(
+          {operand.kind, operand.buffer, operand.prescale, recv ? end_of(operand.index, false) : operand.index});
+    }
+    compiled.in_end = static_cast<std::uint32_t>(out_.operands.size());
+    compiled.out_begin = static_cast<std::uint32_t>(out_.destinations.size());
+    for (const Destination& destination : step.out) {
+      if (destination.kind == Destination::Kind::send)
+        compiled.send = end_of(destination.index, true);
+      else
+        out_.destinations.push_back({destination.buffer, destination.index});
+    }
+    compiled.out_end = static_cast<std::uint32_t>(out_.destinations.size());
+    compiled.after_begin = static_cast<std::uint32_t>(out_.dependencies.size());
+    for (const schedule::Dependency& after : step.after)
+      out_.dependencies.push_back({static_cast<std::uint32_t>(after.lane), static_cast<std::uint32_t>(after.step)});
+    compiled.after_end = static_cast<std::uint32_t>(out_.dependencies.size());
+    out_.most_operands = std::max(out_.most_operands, compiled.in_end - compiled.in_begin);
+    out_.most_destinations =
+        std::max(out_.most_destinations, compiled.out_end - compiled.out_begin + (compiled.send >= 0 ? 1u : 0u));
+    out_.steps.push_back(compiled);
+  }
+
+  // Index of this rank's end of `port`, made at first use.
+  std::int32_t end_of(int port_index, bool sending) {
+    auto& known = sending ? send_ends_ : receive_ends_;
+    auto& ends = sending ? out_.sends : out_.receives;
+    const auto [entry, fresh] = known.try_emplace(port_index, static_cast<std::int32_t>(ends.size()));
+    if (!fresh) return entry->second;
+    const Port& port = schedule_.ports.at(static_cast<std::size_t>(port_index));
+    PortEnd end;
+    end.port = port_index;
+    end.writer = port.writer;
+    end.readers = port.readers;
+    end.geometry = {static_cast<std::uint32_t>(port.readers.size()), slots_, slot_bytes_};
+    end.acknowledged = port.acknowledged;
+    end.id = port_id(schedule_, port, end.geometry, generation_);
+    if (!sending) {
+      const auto self = std::find(port.readers.begin(), port.readers.end(), rank_);
+      end.reader = static_cast<std::uint32_t>(self - port.readers.begin());
+    }
+    ends.push_back(end);
+    return entry->second;
+  }
+
+  const Schedule& schedule_;
+  const int rank_;
+  const std::uint32_t slots_, slot_bytes_, generation_;
+  CompiledProgram out_;
+  std::map<int, std::int32_t> send_ends_, receive_ends_;
+};
+
+}  // namespace
+
+PortId port_id(const Schedule& schedule, const Port& port, const RingGeometry& geometry, std::uint32_t generation) {
+  std::uint64_t hash = mix(0x7475747469, generation);
+  hash = mix(hash, static_cast<std::uint32_t>(port.writer));
+  for (const int reader : port.readers) hash = mix(hash, static_cast<std::uint32_t>(reader));
+  hash = mix(hash, static_cast<std::uint32_t>(port.channel));
+  hash = mix(hash, std::uint64_t{geometry.slots} << 32 | geometry.slot_bytes);
+  if (!port.acknowledged) {
+    hash = mix(hash, static_cast<std::uint64_t>(schedule.collective) << 32 | static_cast<std::uint32_t>(schedule.root));
+    for (const char c : schedule.name) hash = mix(hash, static_cast<unsigned char>(c));
+  }
+  return hash;
+}
+
+CompiledProgram lower(const Schedule& schedule, int rank, std::uint32_t slots, std::uint32_t slot_bytes,
+                      std::uint32_t generation) {
+  return Lowering(schedule, rank, slots, slot_bytes, generation).run();
+}
+
+}  // namespace tutti::runtime

@@ -1,0 +1,43 @@
+// One call on its way: what was asked, the program that does it, and how far it has come.
+#pragma once
+
+#include <optional>
+
+#include "src/runtime/executor.h"
+#include "src/runtime/operation_record.h"
+#include "src/runtime/waiting.h"
+#include "tutti/error.h"
+
+namespace tutti::runtime {
+
+struct Request {
+  Collective collective = Collective::all_reduce;
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::size_t count = 0;  // elements per block
+};
+
+struct Operation {
+  // accepted -> connecting: some peer has yet to make its rings -> running -> draining: everything is done here, but
+  // messages to other hosts have yet to leave -> finished
+  enum class Phase { accepted, connecting, running, draining, finished };
+
+  Request request;
+  OperationRecord record;
+  Clock::time_point deadline;
+  Phase phase = Phase::accepted;
+  bool quiescing = false;  // runs a barrier first, so that all ranks can use their slot memory anew
+  BoundProgram* program = nullptr;
+  Call call;
+  Execution execution;
+  std::optional<Error> error;  // set when it failed
+  bool stall_reported = false;
+  Clock::time_point next_report;  // when to describe again what it waits for
+  int mismatched_rank = -1;       // whose message belongs to another call
+  Clock::time_point last_move;    // when the engine's thread first saw it not move
+};
+
+}  // namespace tutti::runtime

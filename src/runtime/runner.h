@@ -1,0 +1,149 @@
+// Runs the calls of one communicator on this rank, one after another: numbers them, finds their plan and program,
+// drives them to their end, and turns whatever goes wrong into one Error that all ranks see.
+//
+// One thread at a time drives: a blocking call drives its own operation; asynchronous ones are driven by the engine's
+// thread, and by a caller that waits for one of them, whoever is there.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "src/planner/planner.h"
+#include "src/runtime/arena.h"
+#include "src/runtime/connections.h"
+#include "src/runtime/control_plane.h"
+#include "src/runtime/engine.h"
+#include "src/runtime/operation.h"
+#include "src/runtime/record_board.h"
+#include "src/runtime/reducer.h"
+#include "src/runtime/transport.h"
+#include "tutti/communicator.h"
+
+namespace tutti::runtime {
+
+// Everything a rank has after connecting. A communicator of one rank has no engine, control plane, arena or transport.
+struct Station {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+  bool ranks_share_cores = false;
+  Config config;
+  std::shared_ptr<Engine> engine;
+  std::shared_ptr<RecordBoard> board = std::make_shared<RecordBoard>();
+  std::unique_ptr<ControlPlane> control;
+  std::shared_ptr<Arena> arena;
+  std::vector<std::unique_ptr<Transport>> transports;
+  std::vector<Transport*> transport_of;  // per rank; null for this rank
+  std::vector<Transport*> movers;        // those whose progress() moves anything
+  std::unique_ptr<planner::Planner> planner;
+  const Kernels* kernels = nullptr;
+};
+
+class Runner final : public Driver, public std::enable_shared_from_this<Runner> {
+ public:
+  explicit Runner(Station station);
+  ~Runner() override;
+
+  const Station& station() const { return station_; }
+  void run(const Request& request);
+  std::shared_ptr<Work::State> submit(const Request& request);
+  void wait(Work::State& state);
+  void abort(const std::string& reason);
+  // Ends everything in progress and leaves; bounded by kLeaveTimeout. Later calls fail.
+  void close() noexcept;
+  // `use` has the planner to itself.
+  template <class Use>
+  auto with_planner(Use use) {
+    const DriveGuard guard(*this);
+    return use(*station_.planner);
+  }
+
+  State drive() override;
+
+ private:
+  class CallGuard;
+  struct DriveGuard {
+    explicit DriveGuard(Runner& r) : runner(r) { runner.take_drive(); }
+    ~DriveGuard() { runner.release_drive(); }
+    DriveGuard(const DriveGuard&) = delete;
+    DriveGuard& operator=(const DriveGuard&) = delete;
+    Runner& runner;
+  };
+  enum class Step { blocked, moved, finished };
+
+  void leave();
+  void check_usable() const;
+  void accept(Operation& op, const Request& request);
+  std::shared_ptr<Work::State> enqueue(const Request& request);
+  std::shared_ptr<Work::State> front();
+  void pop(Work::State& state);
+  void help(Work::State& state);
+  void prepare(Operation& op);
+  BoundProgram* program_for(const planner::Plan& plan);
+  void bind(BoundProgram& program, const schedule::Schedule& schedule, std::uint32_t slots, std::uint32_t slot_bytes,
+            std::uint32_t generation);
+  bool reckon_slots(const planner::Plan& plan);
+  void forget_rings();
+  Step step(Operation& op);
+  Step step_or_fail(Operation& op);
+  void drive_to_end(Operation& op);
+  bool move_transports();
+  bool drained() const;
+  void look_around(Operation& op, Clock::duration waited);
+  void time_out(Operation& op);
+  void fail(Operation& op, const Error& error);
+  std::string waiting_text(const Operation& op) const;
+  void take_drive();
+  bool try_take_drive() { return !driving_.exchange(true, std::memory_order_acquire); }
+  void release_drive() { driving_.store(false, std::memory_order_release); }
+
+  Station station_;
+  Connections connections_;
+  const volatile char* fork_guard_;  // a page that reads zero in a forked child
+  std::unordered_map<const planner::Plan*, std::unique_ptr<BoundProgram>> programs_;
+  const planner::Plan* last_plan_ = nullptr;
+  BoundProgram* last_program_ = nullptr;
+  std::vector<std::byte> scratch_;
+
+  // Slot memory of every rank, as all ranks reckon it alike.
+  std::vector<std::size_t> slot_bytes_of_;
+  std::unordered_set<PortId> reckoned_ports_;
+  std::uint32_t generation_ = 0;
+  std::unique_ptr<BoundProgram> quiesce_program_;
+  std::vector<PortId> quiesce_ports_;
+  std::uint32_t kept_rings_ = 0;
+
+  std::atomic<bool> in_call_{false};
+  std::atomic<bool> driving_{false};
+  std::atomic<int> queued_{0};
+  std::atomic<int> helpers_{0};  // callers that wait and drive, so that the engine need not
+  std::atomic<bool> failed_{false};
+  bool closed_ = false;
+  std::uint64_t sequence_ = 0;
+  Operation blocking_;  // the blocking call's operation; reused, so that a call allocates nothing
+  mutable std::mutex queue_mutex_;
+  std::deque<std::shared_ptr<Work::State>> queue_;
+  mutable std::mutex failure_mutex_;
+  std::optional<Error> failure_;
+  std::thread timeout_reporter_;  // an asynchronous operation's deadline is reported off the engine's thread
+};
+
+}  // namespace tutti::runtime
+
+namespace tutti {
+
+struct Work::State {
+  std::shared_ptr<runtime::Runner> runner;
+  runtime::Operation operation;
+  std::atomic<bool> done{false};
+};
+
+}  // namespace tutti

@@ -1,0 +1,149 @@
+#include "transport/shm/fd_passing.h"
+
+#include <poll.h>
+#include <sodium.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "src/base/error.h"
+
+namespace tutti::transport {
+namespace {
+
+constexpr int kDoorTimeoutSeconds = 10;       // a loaded host with 64 ranks starting at once
+constexpr int kServeTimeoutMicros = 200'000;  // for a stranger that connects and stays silent
+
+using Token = std::array<unsigned char, crypto_auth_BYTES>;
+
+// Proves that one knows the secret, for this door only.
+Token token_for(const DoorName& name, const std::array<std::byte, 32>& secret) {
+  static_assert(crypto_auth_KEYBYTES == 32);
+  Token token;
+  crypto_auth(token.data(), reinterpret_cast<const unsigned char*>(name.data()), name.size(),
+              reinterpret_cast<const unsigned char*>(secret.data()));
+  return token;
+}
+
+struct Address {
+  sockaddr_un address{};
+  socklen_t length = 0;
+};
+
+Address abstract_address(const DoorName& name) {
+  Address result;
+  result.address.sun_family = AF_UNIX;
+  // A leading zero byte selects the abstract name space: the name vanishes with its socket.
+  std::memcpy(result.address.sun_path + 1, name.data(), name.size());
+  result.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return result;
+}
+
+DoorName random_name() {
+  static constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz012345";
+  DoorName name;
+  randombytes_buf(name.data(), name.size());
+  for (char& c : name) c = kLetters[static_cast<unsigned char>(c) % kLetters.size()];
+  std::memcpy(name.data(), "tutti-", 6);
+  return name;
+}
+
+void set_timeouts(int socket, long seconds, long micros) {
+  const timeval limit{seconds, micros};
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+bool send_fd(int socket, int fd) {
+  char byte = 1;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+}
+
+// The descriptor, or an empty Fd with errno set.
+base::Fd receive_fd(int socket) {
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ssize_t got = 0;
+  do got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  while (got < 0 && errno == EINTR);
+  if (got == 0) errno = ECONNREFUSED;  // turned away: the secret did not match
+  if (got <= 0) return {};
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  errno = EPROTO;
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) return {};
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+  return base::Fd(fd);
+}
+
+}  // namespace
+
+Door::Door(std::shared_ptr<runtime::Engine> engine, int fd, const std::array<std::byte, 32>& secret)
+    : engine_(std::move(engine)), fd_(fd), secret_(secret), name_(random_name()) {
+  listener_ = base::Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const Address address = abstract_address(name_);
+  if (!listener_ || ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address.address), address.length) != 0 ||
+      ::listen(listener_.get(), SOMAXCONN) != 0)
+    base::throw_errno("cannot open a Unix socket to share memory with the other ranks of this host");
+  engine_->watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { serve(); });
+}
+
+Door::~Door() {
+  if (listener_) engine_->unwatch(listener_.get());
+}
+
+void Door::serve() {
+  const base::Fd visitor(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!visitor) return;
+  set_timeouts(visitor.get(), 0, kServeTimeoutMicros);
+  const Token expected = token_for(name_, secret_);
+  Token token{};
+  if (::recv(visitor.get(), token.data(), token.size(), MSG_WAITALL) == static_cast<ssize_t>(token.size()) &&
+      sodium_memcmp(token.data(), expected.data(), token.size()) == 0)
+    send_fd(visitor.get(), fd_);
+}
+
+base::Fd fetch_fd(const DoorName& name, const std::array<std::byte, 32>& secret, int rank) {
+  const std::string what = "cannot map the shared memory of rank " + std::to_string(rank) +
+                           " (is it in another network namespace? TUTTI_TRANSPORT=tcp goes without)";
+  const base::Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) base::throw_errno(what);
+  set_timeouts(socket.get(), kDoorTimeoutSeconds, 0);
+  const Address address = abstract_address(name);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.address), address.length) != 0)
+    base::throw_errno(what);
+  const Token token = token_for(name, secret);
+  if (::send(socket.get(), token.data(), token.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(token.size()))
+    base::throw_errno(what);
+  base::Fd fd = receive_fd(socket.get());
+  if (!fd) base::throw_errno(what);
+  return fd;
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,156 @@
+#include "transport/shm/shm.h"
+
+#include <sodium.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/base/log.h"
+#include "transport/shm/fd_passing.h"
+
+namespace tutti::transport {
+namespace {
+
+using runtime::ArenaDirectory;
+using runtime::ArenaView;
+using runtime::Blob;
+
+// Tells processes apart, also across PID namespaces; made once per process.
+std::uint64_t process_nonce() {
+  static const std::uint64_t nonce = [] {
+    std::uint64_t value = 0;
+    randombytes_buf(&value, sizeof value);
+    return value;
+  }();
+  return nonce;
+}
+
+// What peers learn of a rank. Plain data: both ends run the same build (the rendezvous checks that).
+struct Address {
+  std::uint64_t process = 0;
+  std::uint64_t arena = 0;  // address of the owner's shared_ptr to it, for ranks of the same process
+  std::uint64_t bytes = 0;
+  DoorName door{};  // where the descriptor is handed out
+};
+
+class Shm final : public runtime::Transport {
+ public:
+  explicit Shm(const ShmOptions& options)
+      : options_(options), door_(options.engine, options.arena->fd(), options.secret) {}
+
+  ~Shm() override {
+    for (const Peer& peer : peers_)
+      if (peer.mapped) ::munmap(peer.view.base(), peer.address.bytes);
+  }
+
+  std::string_view name() const override { return "shm"; }
+
+  Blob address() const override {
+    Address mine;
+    mine.process = process_nonce();
+    mine.arena = reinterpret_cast<std::uint64_t>(&options_.arena);
+    mine.bytes = options_.arena->mapped_bytes();
+    mine.door = door_.name();
+    Blob blob(sizeof mine);
+    std::memcpy(blob.data(), &mine, sizeof mine);
+    return blob;
+  }
+
+  void set_peers(std::vector<Blob> addresses) override {
+    peers_.resize(addresses.size());
+    for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
+      if (addresses[rank].size() != sizeof(Address)) continue;
+      Peer& peer = peers_[rank];
+      std::memcpy(&peer.address, addresses[rank].data(), sizeof(Address));
+      // A share in the arena, so that a rank that leaves early takes no memory from readers that are still busy. Its
+      // owner cannot be gone yet: no rank gets past connect() before all have been here.
+      if (peer.address.process == process_nonce())
+        peer.arena = *reinterpret_cast<const std::shared_ptr<runtime::Arena>*>(peer.address.arena);
+    }
+  }
+
+  std::optional<std::string> unreachable(int rank) override {
+    try {
+      view_of(rank);
+      return std::nullopt;
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
+  // Readers map the ring where it lies: nothing to carry.
+  void add_reader(runtime::PortId, const runtime::Ring&, std::uint32_t, int, bool) override {}
+
+  std::optional<Incoming> find_ring(runtime::PortId port, int rank, std::uint32_t reader,
+                                    const runtime::RingGeometry& geometry, bool) override {
+    const auto ring = view_of(rank).find(port);
+    if (!ring) return std::nullopt;
+    if (ring->geometry != geometry)
+      throw Error(ErrorCode::internal_error, "rank " + std::to_string(options_.rank) + " and rank " +
+                                                 std::to_string(rank) + " disagree on the slots of a port");
+    // Best effort: maps the pages now, so that the first message does not fault.
+    const auto begin = reinterpret_cast<std::uintptr_t>(ring->memory) & ~std::uintptr_t{4095};
+    ::madvise(reinterpret_cast<void*>(begin), arena_bytes(geometry), MADV_POPULATE_WRITE);
+    return Incoming{*ring, reader};
+  }
+
+  bool progress() override { return false; }
+  void flush(std::chrono::steady_clock::time_point) override {}  // mapped memory outlives this process
+
+ private:
+  struct Peer {
+    Address address;
+    std::shared_ptr<runtime::Arena> arena;  // of a rank of this process
+    ArenaView view;
+    bool mapped = false;  // by us, to be unmapped
+  };
+
+  // The peer's arena, mapped at first use.
+  ArenaView& view_of(int rank) {
+    Peer& peer = peers_.at(static_cast<std::size_t>(rank));
+    if (peer.view.base() == nullptr) peer.view = attach(rank, peer);
+    return peer.view;
+  }
+
+  ArenaView attach(int rank, Peer& peer) {
+    if (peer.address.bytes == 0)
+      throw Error(ErrorCode::system_error, "rank " + std::to_string(rank) + " offers no shared memory");
+    ArenaView view;
+    if (peer.arena != nullptr) {
+      view = peer.arena->view();
+    } else {
+      const base::Fd fd = fetch_fd(peer.address.door, options_.secret, rank);
+      void* memory = ::mmap(nullptr, peer.address.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+      if (memory == MAP_FAILED) base::throw_errno("cannot map the shared memory of rank " + std::to_string(rank));
+      view = ArenaView(static_cast<std::byte*>(memory));
+      peer.mapped = true;
+    }
+    const ArenaDirectory& list = view.directory();
+    if (list.magic != ArenaDirectory::kMagic || list.communicator != options_.communicator || list.rank != rank) {
+      if (std::exchange(peer.mapped, false)) ::munmap(view.base(), peer.address.bytes);
+      throw Error(ErrorCode::internal_error, "the shared memory of rank " + std::to_string(rank) +
+                                                 " is not what it says: it belongs to another communicator or rank");
+    }
+    return view;
+  }
+
+  ShmOptions options_;
+  Door door_;
+  std::vector<Peer> peers_;
+};
+
+}  // namespace
+
+std::unique_ptr<runtime::Transport> make_shm_transport(const ShmOptions& options) {
+  if (sodium_init() < 0)
+    throw Error(ErrorCode::system_error, "libsodium cannot be initialised: no source of randomness");
+  return std::make_unique<Shm>(options);
+}
+
+}  // namespace tutti::transport
