@@ -1,0 +1,73 @@
+// The one file that knows the concrete transports and kernels: it registers them and connects communicators.
+#include <exception>
+#include <thread>
+
+#include "kernels/host/kernels.h"
+#include "src/base/env.h"
+#include "src/runtime/communicator.h"
+#include "src/runtime/connect.h"
+#include "src/runtime/job.h"
+#include "transport/shm/shm.h"
+
+namespace tutti {
+namespace {
+
+runtime::Parts parts() {
+  runtime::Parts parts;
+  parts.kernels = &kernels::host_kernels();
+  parts.transports.push_back({"shm", true, [](const runtime::TransportContext& context) {
+                                transport::ShmOptions options;
+                                options.rank = context.rank;
+                                options.communicator = context.communicator;
+                                options.secret = context.secret;
+                                options.arena = context.arena;
+                                options.engine = context.engine;
+                                return transport::make_shm_transport(options);
+                              }});
+  return parts;
+}
+
+std::shared_ptr<runtime::Runner> connect_runner(const runtime::Job& job, const Config& config) {
+  return std::make_shared<runtime::Runner>(runtime::connect(job, config, parts()));
+}
+
+}  // namespace
+
+Communicator Communicator::connect(const Config& config) {
+  const runtime::Job job = runtime::job_from_environment(base::env);
+  return Communicator(std::make_unique<Impl>(Impl{connect_runner(job, config)}));
+}
+
+Communicator Communicator::connect(const UniqueId& id, int rank, int size, const Config& config) {
+  const runtime::Job job = runtime::job_from_unique_id(id, rank, size);
+  return Communicator(std::make_unique<Impl>(Impl{connect_runner(job, config)}));
+}
+
+std::vector<Communicator> Communicator::connect_threads(int size, const Config& config) {
+  if (size < 1)
+    throw Error(ErrorCode::invalid_argument, "the number of ranks is " + std::to_string(size) + "; valid: 1 and more");
+  const UniqueId id = size == 1 ? UniqueId{} : UniqueId::create();
+  const auto ranks = static_cast<std::size_t>(size);
+  std::vector<std::shared_ptr<runtime::Runner>> runners(ranks);
+  std::vector<std::exception_ptr> errors(ranks);
+  const auto connect_rank = [&](std::size_t rank) {
+    try {
+      runtime::Job job;
+      if (size > 1) job = runtime::job_from_unique_id(id, static_cast<int>(rank), size);
+      runners[rank] = connect_runner(job, config);
+    } catch (...) {
+      errors[rank] = std::current_exception();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 1; rank < ranks; ++rank) threads.emplace_back(connect_rank, rank);
+  connect_rank(0);
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  std::vector<Communicator> communicators;
+  for (auto& runner : runners) communicators.push_back(Communicator(std::make_unique<Impl>(Impl{std::move(runner)})));
+  return communicators;
+}
+
+}  // namespace tutti
