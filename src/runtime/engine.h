@@ -3,6 +3,7 @@
 // when idle (no CPU), and joined when the last user lets go.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -37,10 +38,22 @@ class Engine {
   void remove(Driver* driver);
   void wake();
 
+  // Runs `task` on the engine's thread: at once when called from it, else soon, in the order of the calls.
+  void post(std::function<void()> task);
+  // Runs `task` on the engine's thread once, `delay` from now. Whoever no longer wants it makes the task do nothing.
+  void after(std::chrono::milliseconds delay, std::function<void()> task);
+  // True on the engine's thread.
+  bool on_thread() const;
+  // From a driver only: serves descriptors and tasks, but no drivers, for up to `limit` or until one was served.
+  void serve(std::chrono::milliseconds limit);
+  // False in a child of fork(): its copy of the engine has no thread, and the watched descriptors are closed there.
+  bool alive() const;
+
  private:
   Engine();
+  friend struct EngineFork;
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace tutti::runtime

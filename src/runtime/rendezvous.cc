@@ -1,0 +1,279 @@
+// The side of the rendezvous that comes: knocking at a door, and meeting.
+#include "src/runtime/rendezvous.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+
+#include "src/base/error.h"
+#include "src/base/log.h"
+#include "src/runtime/rendezvous_frames.h"
+
+namespace tutti::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kRound{3000};    // for one round of attempts
+constexpr milliseconds kFirstPause{5};  // between rounds, doubled up to
+constexpr milliseconds kLongestPause{250};
+constexpr milliseconds kLogEvery{5000};
+constexpr milliseconds kCertain{1000};  // refused for so long: nobody is going to listen there
+constexpr std::size_t kRosterLimit = std::size_t{64} << 20;
+
+int poll_ms(Clock::time_point until) {
+  const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+}
+
+std::string seconds_text(Clock::duration time) {
+  const auto tenths = std::chrono::duration_cast<milliseconds>(time).count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+// The next frame, or nothing at `until` or at the end of the connection (then channel.end() is set).
+std::optional<Frame> next_frame(Channel& channel, Clock::time_point until) {
+  for (;;) {
+    if (auto frame = channel.next()) return frame;
+    if (channel.broken()) return std::nullopt;
+    pollfd item{channel.fd(), POLLIN, 0};
+    const int ready = ::poll(&item, 1, poll_ms(until));
+    if (ready < 0 && errno != EINTR) base::throw_errno("poll failed");
+    if (ready > 0 && !channel.receive()) {
+      auto frame = channel.next();
+      return frame;
+    }
+    if (ready == 0 && Clock::now() >= until) return std::nullopt;
+  }
+}
+
+// One address being tried, as far as the door's challenge.
+struct Attempt {
+  Endpoint endpoint;
+  Channel channel;
+  Nonce nonce{};
+  bool greeted = false;
+};
+
+// Several rounds of attempts; one object per knock().
+class Knocking {
+ public:
+  explicit Knocking(const Call& call) : call_(call), started_(Clock::now()) {}
+
+  Channel run() {
+    milliseconds pause = kFirstPause;
+    for (;;) {
+      if (auto channel = round()) return std::move(*channel);
+      const auto now = Clock::now();
+      if (wrong_secret_) throw_wrong_secret();
+      if (call_.must_exist && refused_ && now - started_ > kCertain) throw_nobody();
+      if (now >= call_.deadline) throw_late();
+      if (now - logged_ >= kLogEvery) log_progress(now);
+      std::this_thread::sleep_for(std::min<Clock::duration>(pause, call_.deadline - now));
+      pause = std::min(pause * 2, kLongestPause);
+    }
+  }
+
+ private:
+  std::optional<Channel> round() {
+    refused_ = true;
+    wrong_secret_.reset();
+    std::string why;
+    std::vector<Attempt> attempts;
+    for (Endpoint& endpoint : call_.find(why)) {
+      Attempt attempt;
+      attempt.endpoint = endpoint;
+      base::Fd fd = start_connect(endpoint);
+      if (!fd) {
+        note(endpoint, errno);
+        continue;
+      }
+      attempt.channel = Channel(std::move(fd), kStrangerLimit);
+      attempts.push_back(std::move(attempt));
+    }
+    if (!why.empty()) failure_ = why, refused_ = false;
+    const auto until = std::min(call_.deadline, Clock::now() + kRound);
+    while (!attempts.empty()) {
+      std::vector<pollfd> items;
+      for (const Attempt& attempt : attempts)
+        items.push_back({attempt.channel.fd(), static_cast<short>(attempt.greeted ? POLLIN : POLLOUT), 0});
+      const int ready = ::poll(items.data(), items.size(), poll_ms(until));
+      if (ready < 0 && errno != EINTR) base::throw_errno("poll failed");
+      if (ready == 0 && Clock::now() >= until) {
+        refused_ = false;
+        failure_ = attempts.front().endpoint.text() + " does not answer";
+        return std::nullopt;
+      }
+      if (ready <= 0) continue;
+      for (std::size_t i = 0; i < attempts.size(); ++i) {
+        if (items[i].revents == 0) continue;
+        const Step step = advance(attempts[i]);
+        if (step == Step::proven) return ask(attempts[i]);
+        if (step == Step::failed) attempts[i].channel.close();
+      }
+      std::erase_if(attempts, [](const Attempt& attempt) { return !attempt.channel; });
+    }
+    return std::nullopt;
+  }
+
+  enum class Step { waiting, proven, failed };
+
+  Step advance(Attempt& attempt) {
+    if (!attempt.greeted) {
+      if (const int error = connect_error(attempt.channel.fd())) {
+        note(attempt.endpoint, error);
+        return Step::failed;
+      }
+      return greet(attempt);
+    }
+    const bool more = attempt.channel.receive();
+    const auto frame = attempt.channel.next();
+    if (!frame) {
+      if (more && !attempt.channel.broken()) return Step::waiting;
+      refused_ = false;
+      failure_ =
+          attempt.endpoint.text() +
+          (attempt.channel.broken() ? " does not speak this protocol (another program?)" : " closed the connection");
+      return Step::failed;
+    }
+    refused_ = false;
+    switch (read_challenge(*frame, call_.secret, call_.purpose, attempt.nonce, door_)) {
+      case Verdict::good: return Step::proven;
+      case Verdict::wrong_secret: wrong_secret_ = attempt.endpoint.text(); break;
+      case Verdict::garbage: failure_ = attempt.endpoint.text() + " does not speak this protocol (another program?)";
+    }
+    return Step::failed;
+  }
+
+  Step greet(Attempt& attempt) {
+    attempt.nonce = random_nonce();
+    attempt.greeted = true;
+    if (attempt.channel.send(kGreeting, greeting(call_.purpose, attempt.nonce))) return Step::waiting;
+    failure_ = attempt.endpoint.text() + ": " + attempt.channel.end();
+    return Step::failed;
+  }
+
+  // The door has proven itself: say hello and hear whether it lets us in.
+  std::optional<Channel> ask(Attempt& attempt) {
+    Channel channel = std::move(attempt.channel);
+    tune(channel.fd());
+    channel.set_limit(kHelloLimit);
+    const auto until = std::min(call_.deadline, Clock::now() + kRound);
+    const Bytes message = proof(call_.secret, call_.purpose, attempt.nonce, door_, call_.hello);
+    const auto frame = channel.send(kProof, message) ? next_frame(channel, until) : std::nullopt;
+    if (frame && frame->type == kWelcome) return channel;
+    failure_ = attempt.endpoint.text() + " closed the connection";
+    if (!frame) return std::nullopt;
+    const auto refused = read_refusal(*frame);
+    failure_ = refused ? refused->text : attempt.endpoint.text() + " sent what this version does not understand";
+    if (refused && !refused->again) throw Error(refused->code, call_.caller + ": " + refused->text);
+    return std::nullopt;
+  }
+
+  void note(const Endpoint& endpoint, int error) {
+    // That the short cut within a host is not there says little.
+    if (!endpoint.local() || failure_.empty()) failure_ = endpoint.text() + ": " + base::errno_text(error);
+    if (error != ECONNREFUSED) refused_ = false;
+  }
+
+  void log_progress(Clock::time_point now) {
+    logged_ = now;
+    base::log(base::LogLevel::info, call_.caller + " has called at " + call_.where + " for " +
+                                        seconds_text(now - started_) + " in vain: " + failure_);
+  }
+
+  [[noreturn]] void throw_wrong_secret() {
+    throw Error(ErrorCode::invalid_argument,
+                call_.caller + ": its secret is not that of the job at " + *wrong_secret_ +
+                    "; give all ranks the same unique id or TUTTI_SECRET, or another job uses this address");
+  }
+  [[noreturn]] void throw_nobody() {
+    throw Error(ErrorCode::remote_error, call_.caller + ": nobody listens at " + call_.where + " (" + failure_ +
+                                             "): the process that made the unique id has ended, or all of its ranks "
+                                             "have met already; make a new id for every communicator");
+  }
+  [[noreturn]] void throw_late() {
+    throw Error(ErrorCode::timeout, call_.caller + " could not reach " + call_.where + " within " +
+                                        seconds_text(Clock::now() - started_) + " (" + failure_ +
+                                        "): is rank 0 running, and does a firewall let its port through?");
+  }
+
+  const Call& call_;
+  const Clock::time_point started_;
+  Clock::time_point logged_ = Clock::now();
+  std::string failure_ = "no attempt yet";
+  bool refused_ = true;                      // in this round every address was refused
+  std::optional<std::string> wrong_secret_;  // in this round, by this address
+  Nonce door_{};
+};
+
+std::vector<Endpoint> find_meeting(const MeetingPoint& meeting, std::string& why) {
+  std::vector<Endpoint> endpoints{unix_endpoint(local_name(meeting.secret, meeting.name))};
+  if (meeting.port == 0) return endpoints;
+  for (const std::string& host : meeting.hosts)
+    for (Endpoint& endpoint : resolve(host, meeting.port, why)) endpoints.push_back(endpoint);
+  if (endpoints.size() > 1) why.clear();
+  return endpoints;
+}
+
+}  // namespace
+
+std::string local_name(const Secret& secret, const std::string& job) {
+  return "tutti-" + secret_name(secret, "meeting " + job);
+}
+
+std::string place_of(const MeetingPoint& meeting) {
+  if (meeting.port == 0) return "this host's socket @" + local_name(meeting.secret, meeting.name);
+  std::string hosts;
+  for (const std::string& host : meeting.hosts)
+    hosts += (hosts.empty() ? "" : ", ") + (host.find(':') == std::string::npos ? host : "[" + host + "]");
+  return hosts + ":" + std::to_string(meeting.port);
+}
+
+Channel knock(const Call& call) { return Knocking(call).run(); }
+
+Roster meet(const Job& job, const Hello& hello, Clock::time_point deadline, std::string& near) {
+  const std::string self = "rank " + std::to_string(job.rank);
+  const Call call{job.meeting.secret,
+                  Purpose::meeting,
+                  encode(hello),
+                  self,
+                  place_of(job.meeting),
+                  [&](std::string& why) { return find_meeting(job.meeting, why); },
+                  job.source == "unique id",
+                  deadline};
+  const auto started = Clock::now();
+  std::string progress;
+  for (;;) {
+    Channel channel = knock(call);
+    channel.set_limit(kRosterLimit);
+    near = peer_of(channel.fd());
+    auto logged = Clock::now();
+    for (;;) {
+      const auto frame = next_frame(channel, std::min(deadline, logged + kLogEvery));
+      const auto now = Clock::now();
+      if (!progress.empty() && now - logged >= kLogEvery) {
+        base::log(base::LogLevel::info, self + " is waiting for " + progress);
+        logged = now;
+      }
+      if (!frame && now >= deadline)
+        throw Error(ErrorCode::timeout, self + " waited " + seconds_text(now - started) + " for " +
+                                            (progress.empty() ? "the meeting at " + call.where : progress));
+      if (!frame && channel.end().empty()) continue;
+      if (!frame) break;  // the meeting is lost: knock again
+      if (frame->type == kProgress) progress = Reader(frame->payload).text();
+      if (const auto refused = read_refusal(*frame)) throw Error(refused->code, self + ": " + refused->text);
+      if (frame->type != kRoster) continue;
+      auto roster = decode_roster(frame->payload);
+      if (!roster || roster->members.size() != static_cast<std::size_t>(job.size))
+        throw Error(ErrorCode::internal_error, self + ": the meeting's roster cannot be read");
+      return std::move(*roster);
+    }
+    std::this_thread::sleep_for(kFirstPause);
+  }
+}
+
+}  // namespace tutti::runtime

@@ -1,0 +1,125 @@
+#include "src/runtime/wire.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "src/base/error.h"
+
+namespace tutti::runtime {
+namespace {
+constexpr std::size_t kLengthBytes = 4;
+}
+
+Writer& Writer::number(std::uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) bytes_.push_back(static_cast<std::byte>(value >> (8 * i)));
+  return *this;
+}
+
+Writer& Writer::raw(std::span<const std::byte> bytes) {
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  return *this;
+}
+
+Writer& Writer::blob(std::span<const std::byte> bytes) {
+  u32(static_cast<std::uint32_t>(bytes.size()));
+  return raw(bytes);
+}
+
+Writer& Writer::text(std::string_view text) { return blob(std::as_bytes(std::span(text.data(), text.size()))); }
+
+std::uint64_t Reader::number(int bytes) {
+  const auto field = raw(static_cast<std::size_t>(bytes));
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < field.size(); ++i) value |= std::to_integer<std::uint64_t>(field[i]) << (8 * i);
+  return value;
+}
+
+std::span<const std::byte> Reader::raw(std::size_t bytes) {
+  if (failed_ || bytes > rest_.size()) {
+    failed_ = true;
+    return {};
+  }
+  const auto field = rest_.first(bytes);
+  rest_ = rest_.subspan(bytes);
+  return field;
+}
+
+std::string Reader::text() {
+  const auto field = blob();
+  return {reinterpret_cast<const char*>(field.data()), field.size()};
+}
+
+bool Channel::receive() {
+  if (taken_ > 0) {
+    input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(taken_));
+    taken_ = 0;
+  }
+  std::array<std::byte, 16384> chunk;
+  // At most one frame of the allowed size is kept; the rest waits in the socket.
+  while (input_.size() < limit_ + kLengthBytes) {
+    const ssize_t got = ::recv(fd_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      input_.insert(input_.end(), chunk.begin(), chunk.begin() + got);
+      if (static_cast<std::size_t>(got) < chunk.size()) return true;
+    } else if (got == 0) {
+      end_ = "closed";
+      return false;
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return true;
+    } else if (errno != EINTR) {
+      end_ = base::errno_text();
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<Frame> Channel::next() {
+  if (broken_) return std::nullopt;
+  const auto unread = std::span<const std::byte>(input_).subspan(taken_);
+  if (unread.size() < kLengthBytes) return std::nullopt;
+  const std::size_t bytes = Reader(unread).u32();
+  if (bytes == 0 || bytes > limit_) {
+    broken_ = true;
+    end_ = "a frame of " + std::to_string(bytes) + " bytes (the limit is " + std::to_string(limit_) + ")";
+    return std::nullopt;
+  }
+  if (unread.size() < kLengthBytes + bytes) return std::nullopt;
+  Frame frame;
+  frame.type = std::to_integer<std::uint8_t>(unread[kLengthBytes]);
+  const auto payload = unread.subspan(kLengthBytes + 1, bytes - 1);
+  frame.payload.assign(payload.begin(), payload.end());
+  taken_ += kLengthBytes + bytes;
+  return frame;
+}
+
+bool Channel::send(std::uint8_t type, std::span<const std::byte> payload) {
+  const Writer head = Writer().u32(static_cast<std::uint32_t>(payload.size() + 1)).u8(type);
+  output_.insert(output_.end(), head.bytes().begin(), head.bytes().end());
+  output_.insert(output_.end(), payload.begin(), payload.end());
+  return flush();
+}
+
+bool Channel::flush() {
+  while (unsent()) {
+    const ssize_t put = ::send(fd_.get(), output_.data() + sent_, output_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (put >= 0) {
+      sent_ += static_cast<std::size_t>(put);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return true;
+    } else if (errno != EINTR) {
+      end_ = base::errno_text();
+      return false;
+    }
+  }
+  output_.clear();
+  sent_ = 0;
+  return true;
+}
+
+void Channel::finish() { ::shutdown(fd_.get(), SHUT_WR); }
+
+}  // namespace tutti::runtime
