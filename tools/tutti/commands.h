@@ -12,6 +12,7 @@
 
 namespace tutti::tools {
 
+void add_run(CLI::App& app);
 void add_topo(CLI::App& app);
 
 }  // namespace tutti::tools

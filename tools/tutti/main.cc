@@ -15,6 +15,7 @@ constexpr int kUsageError = 2;  // the command line is wrong; nothing was done
 using AddCommand = void (*)(CLI::App&);
 
 constexpr AddCommand kCommands[] = {
+    tutti::tools::add_run,
     tutti::tools::add_topo,
 };
 
