@@ -1,0 +1,95 @@
+#include "transport/tcp/link.h"
+
+#include <array>
+
+#include <sys/socket.h>
+
+#include "src/base/error.h"
+#include "src/base/socket.h"
+
+namespace tutti::transport::tcp {
+
+void Link::attach(base::Fd socket, const base::Address& address) {
+  socket_ = std::move(socket);
+  address_ = address;
+  base::tune_for_messages(socket_.get());
+  woken();
+  receiver_.set_complaint("rank " + std::to_string(rank_) + " got garbage from rank " + std::to_string(peer_) + " at " +
+                          base::to_string(address));
+}
+
+void Link::lose(const std::string& why) {
+  lost_ = "rank " + std::to_string(rank_) + " lost the connection to rank " + std::to_string(peer_) + " at " +
+          base::to_string(address_) + ": " + why;
+  throw Error(ErrorCode::remote_error, lost_);
+}
+
+bool Link::progress(bool look) {
+  if (!lost_.empty()) throw Error(ErrorCode::remote_error, lost_);
+  bool moved = false;
+  if ((readable_ || look) && !ended_) moved = receive();
+  return send() || moved;
+}
+
+bool Link::receive() {
+  bool moved = false;
+  int error = 0;
+  Receiver::Result result{};
+  try {
+    result = receiver_.receive(socket_.get(), sender_, moved, error);
+  } catch (const Error& fault) {
+    lost_ = fault.what();
+    throw;
+  }
+  if (result == Receiver::Result::drained) {
+    readable_ = false;
+    if (send_error_ != 0 && !receiver_.left()) lose(base::errno_text(send_error_));
+  }
+  if (result == Receiver::Result::closed || result == Receiver::Result::failed) {
+    ended_ = true;
+    readable_ = false;
+    if (receiver_.left()) return moved;
+    // recv() answers 0 after a failed send() has taken the socket's error, so that one is remembered.
+    if (error == 0) error = send_error_;
+    lose(error != 0 ? base::errno_text(error)
+                    : "it closed the connection without leaving (did it end or was it killed?)");
+  }
+  return moved;
+}
+
+bool Link::send() {
+  if (ended_ || send_error_ != 0) {
+    if (receiver_.left() && sender_.pending()) lose("it has left the communicator, but a message for it is waiting");
+    return false;
+  }
+  sender_.collect(receiver_);
+  if (!writable_) return false;
+  bool moved = false;
+  const Sender::Result result = sender_.send(socket_.get(), receiver_, moved, send_error_);
+  if (result == Sender::Result::full) writable_ = false;
+  if (result == Sender::Result::failed) readable_ = true;
+  return moved;
+}
+
+bool Link::unsent() const {
+  if (!lost_.empty() || ended_) return false;
+  return sender_.pending() || (socket_ && base::unacknowledged_bytes(socket_.get()) > 0);
+}
+
+bool Link::leave() {
+  if (!socket_ || !lost_.empty() || ended_ || send_error_ != 0) return true;
+  if (!said_goodbye_ && sender_.busy()) return true;  // this is no good end: the peer shall see a lost connection
+  std::array<std::byte, 4096> waste;
+  base::Transfer got;
+  do got = base::receive(socket_.get(), waste.data(), waste.size());
+  while (got.state == base::Transfer::State::moved);
+  if (got.state != base::Transfer::State::would_block) return true;
+  if (!said_goodbye_) {
+    said_goodbye_ = sender_.goodbye(socket_.get());
+    if (!said_goodbye_) return false;
+    ::shutdown(socket_.get(), SHUT_WR);
+  }
+  return base::unacknowledged_bytes(socket_.get()) == 0;
+}
+
+}  // namespace tutti::transport::tcp

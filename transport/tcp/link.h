@@ -1,0 +1,56 @@
+// One peer: its connection once there is one, and all that goes over it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/base/address.h"
+#include "src/base/fd.h"
+#include "transport/tcp/receiver.h"
+#include "transport/tcp/sender.h"
+
+namespace tutti::transport::tcp {
+
+class Link {
+ public:
+  Link(int rank, int peer, std::uint16_t epoch) : rank_(rank), peer_(peer), sender_(epoch), receiver_(epoch) {}
+
+  Sender& sender() { return sender_; }
+  Receiver& receiver() { return receiver_; }
+
+  void attach(base::Fd socket, const base::Address& address);
+  int socket() const { return socket_.get(); }
+
+  // Moves what can be moved. Throws Error(remote_error) when the peer is lost, and again at each further call.
+  // `look` reads without having been told that there is something.
+  bool progress(bool look);
+  // The socket may have become readable and writable.
+  void woken() { readable_ = writable_ = true; }
+  bool blocked() const { return !writable_; }
+
+  // Something published has not been taken by the peer's host yet.
+  bool unsent() const;
+  // At the end: says goodbye, if no message is on its way and nothing failed, and throws away what the peer still
+  // sends. True when the socket can be closed without loss; call it again until then. Does not look at
+  // the rings, which may be gone. Closing the socket earlier, with bytes unread, would reset the connection and lose
+  // what is on its way to the peer.
+  bool leave();
+
+ private:
+  bool receive();
+  bool send();
+  [[noreturn]] void lose(const std::string& why);
+
+  int rank_, peer_;
+  base::Fd socket_;
+  base::Address address_;
+  Sender sender_;
+  Receiver receiver_;
+  bool readable_ = false, writable_ = false;
+  bool said_goodbye_ = false;
+  bool ended_ = false;  // the peer's last byte has been read
+  int send_error_ = 0;  // errno; the reading half is drained before it is reported, for the peer may have said goodbye
+  std::string lost_;    // the message of the fault
+};
+
+}  // namespace tutti::transport::tcp

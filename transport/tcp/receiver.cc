@@ -1,0 +1,155 @@
+#include "transport/tcp/receiver.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/socket.h"
+#include "transport/tcp/sender.h"
+#include "tutti/error.h"
+
+namespace tutti::transport::tcp {
+
+using base::Transfer;
+using runtime::Ring;
+
+void Receiver::reject(const std::string& what) const { throw Error(ErrorCode::remote_error, complaint_ + ": " + what); }
+
+const Ring* Receiver::find(runtime::PortId id) const {
+  const auto number = numbers_.find(id);
+  return number == numbers_.end() ? nullptr : &ports_[number->second].ring;
+}
+
+Ring Receiver::claim(runtime::PortId id, std::uint32_t reader, const runtime::RingGeometry& geometry,
+                     bool acknowledged) {
+  void* memory = ::operator new (geometry.bytes(), std::align_val_t{runtime::kReaderLine});
+  std::memset(memory, 0, geometry.bytes());
+  Port port{.id = id,
+            .memory = std::unique_ptr<std::byte, Free>(static_cast<std::byte*>(memory)),
+            .ring = {static_cast<std::byte*>(memory), geometry},
+            .reader = reader,
+            .acknowledged = acknowledged};
+  numbers_.emplace(id, ports_.size());
+  ports_.push_back(std::move(port));
+  return ports_.back().ring;
+}
+
+Receiver::Result Receiver::receive(int socket, Sender& sender, bool& moved, int& error) {
+  for (int i = 0; i < kReadsPerCall; ++i) {
+    // The rest of the message goes straight into its slot; what comes after it, into the staging buffer.
+    std::array<iovec, 2> pieces;
+    std::size_t used = 0;
+    if (missing_ > 0) pieces[used++] = {payload_, missing_};
+    pieces[used++] = {staging_.data() + end_, kStaging - end_};
+    const Transfer transfer = base::receive(socket, pieces.data(), used);
+    if (transfer.state == Transfer::State::would_block) return Result::drained;
+    if (transfer.state == Transfer::State::closed) return Result::closed;
+    if (transfer.state == Transfer::State::failed) {
+      error = transfer.error;
+      return Result::failed;
+    }
+    moved = true;
+    const bool all = transfer.bytes == missing_ + kStaging - end_;
+    const std::size_t direct = std::min(missing_, transfer.bytes);
+    payload_ += direct;
+    missing_ -= direct;
+    end_ += transfer.bytes - direct;
+    parse(sender);
+    if (!all) return Result::drained;  // fewer bytes than asked for: the socket was empty
+  }
+  return Result::more;
+}
+
+// Consumes the staging buffer as far as whole frame headers and payload bytes go, and moves the rest to its front.
+void Receiver::parse(Sender& sender) {
+  for (;;) {
+    if (slot_ != nullptr) take_payload();
+    if (slot_ != nullptr || end_ - begin_ < sizeof(Frame)) break;
+    Frame frame;
+    std::memcpy(&frame, staging_.data() + begin_, sizeof(Frame));
+    begin_ += sizeof(Frame);
+    handle(frame, sender);
+  }
+  std::memmove(staging_.data(), staging_.data() + begin_, end_ - begin_);
+  end_ -= begin_;
+  begin_ = 0;
+}
+
+void Receiver::take_payload() {
+  const std::size_t count = std::min(missing_, end_ - begin_);
+  std::memcpy(payload_, staging_.data() + begin_, count);
+  payload_ += count;
+  missing_ -= count;
+  begin_ += count;
+  if (missing_ == 0) publish();
+}
+
+void Receiver::handle(const Frame& frame, Sender& sender) {
+  if (left_) reject("it sent something after its goodbye");
+  if (frame.zero != 0 || frame.acknowledged > (frame.kind == FrameKind::claim ? 1 : 0))
+    reject("it sent a malformed frame");
+  std::string fault;
+  switch (frame.kind) {
+    case FrameKind::claim: fault = sender.on_claim(frame); break;
+    case FrameKind::data: begin_message(frame); break;
+    case FrameKind::credit: fault = sender.on_credit(frame); break;
+    case FrameKind::goodbye: left_ = true; break;
+    default: fault = "it sent a frame of unknown kind " + std::to_string(static_cast<int>(frame.kind));
+  }
+  if (!fault.empty()) reject(fault);
+}
+
+void Receiver::begin_message(const Frame& frame) {
+  const auto& data = frame.data;
+  if (frame.port >= told_)
+    reject("it sent a message of port number " + std::to_string(frame.port) + ", which is not known to it");
+  Port& port = ports_[frame.port];
+  const auto of_port = [&] { return " of port " + std::to_string(port.id); };
+  if (data.stamp != runtime::stamp_of(epoch_, port.next) || data.zero != 0)
+    reject("it sent a message with stamp " + std::to_string(data.stamp) + of_port() + " where message " +
+           std::to_string(port.next) + " was due");
+  if (data.bytes > std::max<std::size_t>(port.ring.geometry.slot_bytes, runtime::kInlineBytes))
+    reject("it sent a message of " + std::to_string(data.bytes) + " bytes" + of_port() + ", whose slots have " +
+           std::to_string(port.ring.geometry.slot_bytes));
+  if (port.acknowledged && port.next >= port.released() + port.ring.geometry.slots)
+    reject("it sent message " + std::to_string(port.next) + of_port() + " without credit");
+  slot_ = &port.ring.slot(port.next++);
+  stamp_ = data.stamp;
+  missing_ = data.bytes;
+  payload_ = Ring::payload(*slot_, missing_);
+  slot_->bytes = data.bytes;
+  slot_->fingerprint = data.fingerprint;
+}
+
+void Receiver::publish() {
+  slot_->stamp.store(stamp_, std::memory_order_release);
+  slot_ = nullptr;
+}
+
+bool Receiver::next_claim(Frame& frame) {
+  if (told_ == ports_.size()) return false;
+  const Port& port = ports_[told_];
+  const runtime::RingGeometry& geometry = port.ring.geometry;
+  frame.port = static_cast<std::uint32_t>(told_++);
+  frame.acknowledged = port.acknowledged;
+  frame.claim = {port.id, port.reader, geometry.readers, geometry.slots, geometry.slot_bytes};
+  return true;
+}
+
+bool Receiver::next_credit(Frame& frame) {
+  for (std::size_t i = 0; i < told_; ++i) {
+    if (++turn_ >= told_) turn_ = 0;
+    Port& port = ports_[turn_];
+    if (!port.acknowledged) continue;
+    // Half a ring at a time. The writer never waits for less: when it has no credit, either half a ring is released and
+    // told, or more than half a ring is here to be released.
+    const std::uint64_t released = std::min(port.released(), port.next);
+    if (released < port.credited + std::max<std::uint32_t>(1, port.ring.geometry.slots / 2)) continue;
+    port.credited = released;
+    frame.port = static_cast<std::uint32_t>(turn_);
+    frame.credit = {released, {}};
+    return true;
+  }
+  return false;
+}
+
+}  // namespace tutti::transport::tcp

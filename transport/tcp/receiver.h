@@ -1,0 +1,96 @@
+// The incoming half of a connection: reads frames, puts each message straight into its slot and publishes it. Bytes
+// from the network are bounded and checked in every field before they are used.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "src/runtime/ring.h"
+#include "transport/tcp/wire.h"
+
+namespace tutti::transport::tcp {
+
+class Sender;
+
+class Receiver {
+ public:
+  explicit Receiver(std::uint16_t epoch) : epoch_(epoch) {}
+
+  // How errors about what the peer sends begin: "rank 0 got garbage from rank 3 at 10.0.0.2:41000".
+  void set_complaint(std::string text) { complaint_ = std::move(text); }
+
+  // The ring of the peer's port, if claimed already.
+  const runtime::Ring* find(runtime::PortId id) const;
+  // Makes the ring in which the messages of the peer's port will appear; the peer is told by the next claim frame.
+  runtime::Ring claim(runtime::PortId id, std::uint32_t reader, const runtime::RingGeometry& geometry,
+                      bool acknowledged);
+
+  // Reads what has come. Messages go to their rings, the rest to `sender`. Adds what came to `moved`. Throws
+  // Error(remote_error) for anything that a rank of this library would not send.
+  enum class Result {
+    drained,  // nothing more now
+    more,     // stopped for fairness
+    closed,   // the peer has sent its last byte
+    failed,   // `error` is the errno
+  };
+  Result receive(int socket, Sender& sender, bool& moved, int& error);
+
+  // The peer said goodbye.
+  bool left() const { return left_; }
+
+  // Fills in a frame for the peer: a claim that it was not told of, the next port of which enough was released that it
+  // should know; false when there is none.
+  bool next_claim(Frame& frame);
+  bool next_credit(Frame& frame);
+
+ private:
+  static constexpr std::size_t kStaging = 4096;
+  static constexpr int kReadsPerCall = 16;
+
+  struct Free {
+    void operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{runtime::kReaderLine}); }
+  };
+  struct Port {
+    runtime::PortId id;
+    std::unique_ptr<std::byte, Free> memory;
+    runtime::Ring ring;
+    std::uint32_t reader;
+    bool acknowledged;
+    std::uint64_t next = 0;      // message
+    std::uint64_t credited = 0;  // released messages that the peer knows of
+
+    std::uint64_t released() const { return ring.released(reader).load(std::memory_order_acquire); }
+  };
+
+  void parse(Sender& sender);
+  void take_payload();
+  void handle(const Frame& frame, Sender& sender);
+  void begin_message(const Frame& frame);
+  void publish();
+  [[noreturn]] void reject(const std::string& what) const;
+
+  std::uint16_t epoch_;
+  std::string complaint_;
+  std::vector<Port> ports_;  // by number
+  std::unordered_map<runtime::PortId, std::size_t> numbers_;
+  std::size_t told_ = 0;  // ports that the peer knows of
+  std::size_t turn_ = 0;  // the port whose credit was looked at last
+  bool left_ = false;
+
+  std::array<std::byte, kStaging> staging_;  // bytes read and not yet parsed are [begin_, end_)
+  std::size_t begin_ = 0, end_ = 0;
+
+  // The message being read; none when slot_ is null.
+  runtime::SlotHeader* slot_ = nullptr;
+  std::uint64_t stamp_ = 0;
+  std::byte* payload_ = nullptr;  // where its next byte goes
+  std::size_t missing_ = 0;       // bytes
+};
+
+}  // namespace tutti::transport::tcp
