@@ -20,9 +20,9 @@ namespace tutti::schedule {
 // What a builder is asked for. A builder throws Error(invalid_argument) for a Shape that makes no sense.
 struct Shape {
   int ranks = 1;
-  std::vector<int> order;  // a permutation of the ranks: neighbours on rings, positions in trees; empty: 0..ranks-1
-  int lanes = 1;           // how many times the algorithm runs side by side, each on its share of the chunks
-  int root = 0;            // of rooted collectives
+  std::vector<int> order{};  // a permutation of the ranks: neighbours on rings, positions in trees; empty: 0..ranks-1
+  int lanes = 1;             // how many times the algorithm runs side by side, each on its share of the chunks
+  int root = 0;              // of rooted collectives
 };
 
 // What a Schedule costs, in the terms of docs/algorithms.md. S is the size of the output buffer in bytes. Each fact is

@@ -108,22 +108,25 @@ class Evaluation {
     return {kind, "At " + schedule::text_of(wiring_.place(id)) + ": " + what + ".", wiring_.place(id)};
   }
 
+  static std::string name_of(const Operand& in, int c) {
+    if (in.kind == Operand::Kind::recv) return "the message of port " + to_string(in.index);
+    return schedule::text_of(in.buffer, in.index + c);
+  }
+
   // The result of chunk c of a Step.
   std::optional<Fault> combine(int id, int c, Value& result) {
     const Step& step = wiring_.step(id);
     std::vector<int> nodes;
     for (std::size_t k = 0; k < step.in.size(); ++k) {
       const Value value = operand(id, k, c);
-      const std::string name = step.in[k].kind == Operand::Kind::recv
-                                   ? "the message of port " + to_string(step.in[k].index)
-                                   : schedule::text_of(step.in[k].buffer, step.in[k].index + c);
+      const std::string name = name_of(step.in[k], c);
       if (value.node == kUnwritten)
         return fault_at(id, FaultKind::contract, "reads " + name + ", which nothing has been written to");
       if (!nodes.empty() && expressions_[value.node].chunk != expressions_[nodes.front()].chunk)
         return fault_at(id, FaultKind::contract,
-                        "combines " + name + ", which has the extent of chunk " +
-                            to_string(expressions_[value.node].chunk) + ", with that of chunk " +
-                            to_string(expressions_[nodes.front()].chunk));
+                        "combines " + name_of(step.in.front(), c) + ", which has the extent of chunk " +
+                            to_string(expressions_[nodes.front()].chunk) + ", with " + name +
+                            ", which has that of chunk " + to_string(expressions_[value.node].chunk));
       if (value.scaled && (step.in.size() > 1 || step.postscale))
         return fault_at(id, FaultKind::scaling, name + " is a finished result, which must only be copied");
       result.scaled = value.scaled || step.postscale;
