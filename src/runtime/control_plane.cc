@@ -143,11 +143,12 @@ Channel call_centre(const Job& job, const Roster& roster, const std::string& nea
   const DoorAddress& centre = roster.centre;
   const bool same_host =
       !here.boot.empty() && here.boot == there.boot && here.network_namespace == there.network_namespace;
+  const bool near_by = same_host || centre.port == 0;  // no port: all ranks are on one host
   std::vector<std::string> hosts = centre.hosts;
   if (const std::string host = host_of(near); !host.empty()) hosts.insert(hosts.begin(), host);
   const auto find = [&](std::string& why) {
     std::vector<Endpoint> endpoints;
-    if (same_host) return std::vector{unix_endpoint(centre.local_name)};
+    if (near_by) return std::vector{unix_endpoint(centre.local_name)};
     for (const std::string& host : hosts)
       for (Endpoint& endpoint : resolve(host, centre.port, why)) endpoints.push_back(endpoint);
     return endpoints;

@@ -30,7 +30,7 @@ struct Job {
   int size = 1;
   std::optional<int> local_rank;  // as the launcher says; the library finds out by itself who shares a host
   std::optional<int> local_size;
-  std::string source;  // "torchrun", "tutti run", "srun", "Open MPI", "MPICH", "alone", "unique id"
+  std::string source;  // "torchrun", "tutti run", "srun", "Open MPI", "MPICH", "TUTTI_RANK", "alone", "unique id"
   MeetingPoint meeting;
 };
 
