@@ -1,0 +1,307 @@
+// Why every partial reduction, in any order, is exact.
+//
+// Integers wrap around: addition and multiplication modulo 2^bits are associative whatever the values.
+// min and max do not round.
+//
+// Float sum. With precision p every integer up to 2^p is exact, and so is its product with a power of two. Rank r adds
+// k_r * 2^s, where k_r is a whole number other than 0 and the scale 2^s is common to all ranks at one index. Of n
+// ranks, active = min(n, 2^p) take part at an index (the rest add 0: with 3 bits of mantissa and 9 ranks not all can),
+// each with |k_r| <= 2^p / active. So every sum of any subset is a whole number of at most 2^p times 2^s: exact, also
+// when a partial sum is rounded to the type between two steps.
+//
+// Float avg. The average is taken by dividing the sum (float32, float64, bfloat16) or by scaling each input (float16,
+// float8). Inputs are n * k_r * 2^s, so that both give whole numbers: with n = odd * 2^t, n * K needs the bits of
+// odd * K, hence all |K| are kept up to 2^p / odd. The result is K * 2^s, exactly, if the division is correctly
+// rounded; an implementation that multiplies by a rounded 1/n is off by a relative 2^-24 (it scales in float32), which
+// the rounding to a 16- or 8-bit type removes; for float32 and float64 the tolerance is 2 units in the last place. All
+// ranks have one sign at an index: where values that are off by 2^-24 cancelled to 0, a remainder would stay.
+// When odd > 2^p (float8 with 9, 11, 17 ranks, ...) one rank alone adds k * 2^s, k < 2^p, at an index, and the result
+// is k * 2^s / n rounded to nearest. It cannot be a tie: a tie has p + 1 significant bits, and k * 2^j = n * tie would
+// make odd divide k < odd.
+//
+// Float prod. Rank r multiplies by +-2^e_r, one rank per index also by a mantissa of p bits; the |e_r| of all ranks
+// add up to at most the budget that keeps every partial product a normal number.
+#include "bench/perf/pattern.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "bench/perf/number_format.h"
+
+namespace tutti::perf {
+namespace {
+
+constexpr std::size_t kBlock = 1024;  // elements judged at a time
+constexpr std::uint64_t kOddConstant = 0x9e3779b97f4a7c15;
+
+std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ x >> 32) * 0xd6e8feb86659fd93;
+  x = (x ^ x >> 32) * 0xd6e8feb86659fd93;
+  return x ^ x >> 32;
+}
+
+// One reproducible stream of random words per (seed, rank); kCommon is the stream all ranks share.
+struct Stream {
+  static constexpr int kCommon = -1;
+  std::uint64_t key;
+  Stream(std::uint64_t seed, int rank)
+      : key(mix(mix(seed + 1) + kOddConstant * static_cast<std::uint64_t>(rank + 2))) {}
+  std::uint64_t at(std::uint64_t index) const { return mix(key + index * kOddConstant); }
+};
+
+// A whole number in [0, bound) from the upper 32 or all 64 bits of a random word.
+std::uint64_t below(std::uint64_t word, std::uint64_t bound) {
+  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(word) * bound >> 64);
+}
+
+int trailing_zeros(int n) { return std::countr_zero(static_cast<unsigned>(n)); }
+
+// What the ranks do at one index: which scale, the first of the `active` ranks (cyclically) that take part, and
+// their sign where they have one in common.
+struct Common {
+  double scale;
+  int first;
+  bool negative;
+};
+
+// The numbers of one Pattern that do not depend on the index.
+template <class F>
+struct Budget {
+  static constexpr int kScales = 8;
+  int ranks, active;
+  double unit = 1;           // inputs are multiples of it (avg: the number of ranks)
+  bool one_sign = false;     // avg: all k_r at an index have the sign of Common
+  bool single = false;       // avg where the number of ranks has too many bits: one rank alone takes part
+  std::int64_t largest = 1;  // of |k_r| (sum, avg) or |e_r| (prod)
+  std::array<double, kScales> scales{};
+
+  explicit Budget(const Pattern& p) : ranks(p.ranks), active(p.ranks) {
+    if (p.op == ReduceOp::prod) {
+      const int exponents = std::min({F::kMaxExponent - 1, -F::kMinExponent, 96});
+      active = std::min(ranks, exponents);
+      largest = exponents / active;
+      scales.fill(1);
+      return;
+    }
+    const std::int64_t whole = std::int64_t{1} << F::kPrecision;
+    int low = F::kMinExponent, high = F::kMaxExponent - F::kPrecision;
+    std::int64_t total = whole;
+    if (p.op == ReduceOp::avg) {
+      one_sign = true;
+      total = whole / (ranks >> trailing_zeros(ranks));
+      const int shrink = std::bit_width(static_cast<unsigned>(ranks));
+      if (total == 0 || high - trailing_zeros(ranks) < low) {
+        single = true, active = 1, largest = whole - 1, low += shrink;
+      } else {
+        unit = ranks, high -= trailing_zeros(ranks);
+      }
+    }
+    if (!single) {
+      active = static_cast<int>(std::min<std::int64_t>(ranks, total));
+      largest = total / active;
+    }
+    low = std::max(low, -4), high = std::max(low, std::min(high, 3));
+    for (int i = 0; i < kScales; ++i) scales[static_cast<std::size_t>(i)] = std::ldexp(1, low + i % (high - low + 1));
+  }
+
+  Common common(std::uint64_t word) const {
+    return {scales[word & (kScales - 1)], static_cast<int>(below(word, static_cast<std::uint64_t>(ranks))),
+            (word >> 8 & 1) != 0};
+  }
+  bool takes_part(int rank, int first) const { return (rank < first ? rank + ranks : rank) - first < active; }
+  // k_r: never 0 for a rank that takes part, so that a lost or doubled contribution is seen.
+  std::int64_t whole(std::uint64_t word, const Common& common_part) const {
+    const auto k = static_cast<std::int64_t>(1 + below(word, static_cast<std::uint64_t>(largest)));
+    return (one_sign ? common_part.negative : (word & 1) != 0) ? -k : k;
+  }
+  // +-2^e_r for every rank, times a random mantissa for the first.
+  double factor(int rank, int first, std::uint64_t word) const {
+    double value = word & 1 ? -1 : 1;
+    const std::uint64_t choices = 2 * static_cast<std::uint64_t>(largest) + 1;
+    if (takes_part(rank, first))
+      value = std::ldexp(value, static_cast<int>(below(word, choices)) - static_cast<int>(largest));
+    if (rank == first)
+      value *= 1 + std::ldexp(static_cast<double>(word >> 1 & ((std::uint64_t{1} << (F::kPrecision - 1)) - 1)),
+                              1 - F::kPrecision);
+    return value;
+  }
+};
+
+template <class F>
+void float_input(const Pattern& p, int rank, std::size_t begin, std::size_t count, typename F::Storage* out) {
+  const Stream own(p.seed, rank), common(p.seed, Stream::kCommon);
+  if (p.op == ReduceOp::min || p.op == ReduceOp::max) {
+    for (std::size_t i = 0; i < count; ++i) out[i] = F::finite(own.at(begin + i));
+    return;
+  }
+  const Budget<F> budget(p);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Common c = budget.common(common.at(begin + i));
+    const std::uint64_t word = own.at(begin + i);
+    if (p.op == ReduceOp::prod)
+      out[i] = F::encode(budget.factor(rank, c.first, word));
+    else
+      out[i] = budget.takes_part(rank, c.first)
+                   ? F::encode(static_cast<double>(budget.whole(word, c)) * budget.unit * c.scale)
+                   : F::encode(0);
+  }
+}
+
+template <class F>
+void float_reduced(const Pattern& p, std::size_t begin, std::size_t count, typename F::Storage* out) {
+  std::vector<Stream> streams;
+  for (int r = 0; r < p.ranks; ++r) streams.emplace_back(p.seed, r);
+  const Stream common(p.seed, Stream::kCommon);
+  const Budget<F> budget(p);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (p.op == ReduceOp::min || p.op == ReduceOp::max) {
+      auto best = F::finite(streams[0].at(begin + i));
+      for (int r = 1; r < p.ranks; ++r) {
+        const auto next = F::finite(streams[static_cast<std::size_t>(r)].at(begin + i));
+        const double a = F::decode(best), b = F::decode(next);
+        if (p.op == ReduceOp::min ? b < a : b > a) best = next;
+      }
+      out[i] = best;
+      continue;
+    }
+    const Common c = budget.common(common.at(begin + i));
+    if (p.op == ReduceOp::prod) {
+      double product = 1;
+      for (int r = 0; r < p.ranks; ++r)
+        product *= budget.factor(r, c.first, streams[static_cast<std::size_t>(r)].at(begin + i));
+      out[i] = F::encode(product);
+      continue;
+    }
+    std::int64_t sum = 0;
+    for (int a = 0; a < budget.active; ++a) {
+      const int r = c.first + a < p.ranks ? c.first + a : c.first + a - p.ranks;
+      sum += budget.whole(streams[static_cast<std::size_t>(r)].at(begin + i), c);
+    }
+    const double value = static_cast<double>(sum) * c.scale;
+    out[i] = F::encode(budget.single ? value / p.ranks : value);
+  }
+}
+
+std::uint64_t integer_value(const Pattern& p, std::uint64_t word) {
+  return p.op == ReduceOp::prod ? word | 1 : word;  // odd factors: a product never sticks at 0
+}
+
+template <class T>
+void integer_reduced(const Pattern& p, std::size_t begin, std::size_t count, T* out) {
+  std::vector<Stream> streams;
+  for (int r = 0; r < p.ranks; ++r) streams.emplace_back(p.seed, r);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t wrapped = integer_value(p, streams[0].at(begin + i));
+    T best = static_cast<T>(wrapped);
+    for (int r = 1; r < p.ranks; ++r) {
+      const std::uint64_t next = integer_value(p, streams[static_cast<std::size_t>(r)].at(begin + i));
+      if (p.op == ReduceOp::prod)
+        wrapped *= next;
+      else
+        wrapped += next;
+      best = p.op == ReduceOp::min ? std::min(best, static_cast<T>(next)) : std::max(best, static_cast<T>(next));
+    }
+    if (p.op == ReduceOp::min || p.op == ReduceOp::max)
+      out[i] = best;
+    else if (p.op == ReduceOp::avg)
+      out[i] =
+          static_cast<T>(static_cast<T>(wrapped) /
+                         static_cast<std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>(p.ranks));
+    else
+      out[i] = static_cast<T>(wrapped);
+  }
+}
+
+template <class Bits>
+std::uint64_t distance(Bits a, Bits b) {
+  // Sign and magnitude to one ordered line, so that the difference counts representable values.
+  constexpr Bits kSign = Bits{1} << (sizeof(Bits) * 8 - 1);
+  const auto line = [](Bits x) { return static_cast<Bits>(x & kSign ? kSign - (x & ~kSign) : kSign + x); };
+  return line(a) > line(b) ? line(a) - line(b) : line(b) - line(a);
+}
+
+bool equal(const std::byte* got, const std::byte* want, DataType type, std::uint64_t allowed) {
+  const std::size_t bytes = size_of(type);
+  if (std::memcmp(got, want, bytes) == 0) return true;
+  if (allowed == 0) return false;
+  std::uint64_t a = 0, b = 0;
+  std::memcpy(&a, got, bytes), std::memcpy(&b, want, bytes);
+  if (type == DataType::float64) return distance<std::uint64_t>(a, b) <= allowed;
+  return distance<std::uint32_t>(static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(b)) <= allowed;
+}
+
+std::string hexadecimal(const std::byte* data, std::size_t bytes) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, data, bytes);  // little-endian hosts only, as the library
+  std::array<char, 24> text{};
+  std::snprintf(text.data(), text.size(), "0x%0*llx", static_cast<int>(2 * bytes),
+                static_cast<unsigned long long>(value));
+  return text.data();
+}
+
+template <class Fill>
+Mismatch check(DataType type, const void* data, std::size_t count, std::uint64_t allowed, Fill fill) {
+  alignas(64) std::array<std::byte, kBlock * 8> want;
+  const std::size_t bytes = size_of(type);
+  const auto* got = static_cast<const std::byte*>(data);
+  Mismatch result;
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t n = std::min(kBlock, count - begin);
+    fill(begin, n, want.data());
+    const std::byte* block = got + begin * bytes;
+    if (std::memcmp(block, want.data(), n * bytes) == 0) continue;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (equal(block + i * bytes, want.data() + i * bytes, type, allowed)) continue;
+      if (result.count++ > 0) continue;
+      result.first = begin + i;
+      result.text = "element " + std::to_string(begin + i) + " is " + hexadecimal(block + i * bytes, bytes) +
+                    ", expected " + hexadecimal(want.data() + i * bytes, bytes);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void fill_input(const Pattern& p, int rank, std::size_t begin, std::size_t count, void* data) {
+  with_format(p.type, [&]<class F>() {
+    auto* out = static_cast<typename F::Storage*>(data);
+    if constexpr (F::kFloat) {
+      float_input<F>(p, rank, begin, count, out);
+    } else {
+      const Stream own(p.seed, rank);
+      for (std::size_t i = 0; i < count; ++i)
+        out[i] = static_cast<typename F::Storage>(integer_value(p, own.at(begin + i)));
+    }
+  });
+}
+
+void fill_reduced(const Pattern& p, std::size_t begin, std::size_t count, void* data) {
+  with_format(p.type, [&]<class F>() {
+    auto* out = static_cast<typename F::Storage*>(data);
+    if constexpr (F::kFloat)
+      float_reduced<F>(p, begin, count, out);
+    else
+      integer_reduced(p, begin, count, out);
+  });
+}
+
+Mismatch check_reduced(const Pattern& p, const void* data, std::size_t count) {
+  return check(p.type, data, count, tolerance(p),
+               [&](std::size_t begin, std::size_t n, void* want) { fill_reduced(p, begin, n, want); });
+}
+
+Mismatch check_input(const Pattern& p, int rank, const void* data, std::size_t count) {
+  return check(p.type, data, count, 0,
+               [&](std::size_t begin, std::size_t n, void* want) { fill_input(p, rank, begin, n, want); });
+}
+
+std::uint64_t tolerance(const Pattern& p) {
+  const bool wide = p.type == DataType::float32 || p.type == DataType::float64;
+  return wide && p.op == ReduceOp::avg && !std::has_single_bit(static_cast<unsigned>(p.ranks)) ? 2 : 0;
+}
+
+}  // namespace tutti::perf
