@@ -13,8 +13,10 @@
 //
 // What executors owe for this to hold: a Step is one event (its message is published after its reads and local writes);
 // lanes pass operations in call order; lent memory is given back to the user after acknowledged readers released it.
-// Order comes from lanes, `after` and messages only, never from a lack of slots: the proof holds for any larger number
-// of slots too. Chunks of scratch are taken to be reused by every round.
+// The proof is of one Schedule back to back with itself. Different schedules may share an acknowledged port if a rank
+// ends one operation before it begins the next; an unacknowledged port belongs to one schedule. Order comes from lanes,
+// `after` and messages only, never from a lack of slots: the proof holds for any larger number of slots too. Chunks of
+// scratch are taken to be reused by every round.
 #pragma once
 
 #include <array>
