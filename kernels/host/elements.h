@@ -52,7 +52,7 @@ struct FloatOperations {
   using Bits = Vector<std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>, Isa::kBytes>;
 
   TUTTI_INLINE static Value canonical(Value value) { return value == value ? value : Value{} + nan(); }
-  TUTTI_INLINE static Value divide(Value value, int divisor) { return value / (Value{} + static_cast<T>(divisor)); }
+  TUTTI_INLINE static Value divide(Value value, int divisor) { return value / static_cast<T>(divisor); }
 
   TUTTI_INLINE static Value sum(Value a, Value b) { return a + b; }
   TUTTI_INLINE static Value prod(Value a, Value b) { return a * b; }
@@ -85,7 +85,7 @@ struct FloatElement : FloatOperations<Isa, T> {
 
   TUTTI_INLINE static Value widen(Stored stored) { return stored; }
   TUTTI_INLINE static Stored narrow(Value value) { return FloatElement::canonical(value); }
-  TUTTI_INLINE static Value prescale(Value value, double factor) { return value * (Value{} + static_cast<T>(factor)); }
+  TUTTI_INLINE static Value prescale(Value value, double factor) { return value * static_cast<T>(factor); }
 };
 
 // What the small formats share: Self has widen and narrow, each one conversion.
@@ -94,7 +94,7 @@ struct SmallFloatElement : FloatOperations<Isa, float> {
   using typename FloatOperations<Isa, float>::Value;
 
   TUTTI_INLINE static Value prescale(Value value, double factor) {
-    return Self::widen(Self::narrow(value * (Value{} + static_cast<float>(factor))));
+    return Self::widen(Self::narrow(value * static_cast<float>(factor)));
   }
 };
 

@@ -2,11 +2,12 @@
 // one value and for vectors of any width. `Lanes` names three types of equal shape: F (float), U (uint32), I (int32),
 // all scalars or all vectors; codes travel in the low bits of U.
 //
-// decode: put exponent and mantissa where float32 has them and multiply by 2^(difference of the biases); the product
-//         is exact and turns denormals into normal numbers. Infinity and NaN have their exponent set by hand.
+// decode: a normal number's exponent and mantissa go where float32 has them, and the exponent's bias is changed.
+//         A denormal is a whole number of smallest steps: it is written into the last bits of a power of two 2^k whose
+//         last bit is worth one step, and 2^k is subtracted. (Multiplying float32 denormals instead is slow on many
+//         CPUs.)
 // encode: normal results: add half a unit of the last kept bit, minus one if that bit is even, and cut.
-//         denormal results: add 2^k, chosen so that the last bit of the sum is the format's smallest step; the addition
-//         itself rounds to nearest even.
+//         denormal results: add that 2^k; the addition itself rounds to nearest even.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,8 @@ struct MiniFloat {
   // The first code beyond the finite ones: infinity, or in e4m3 its NaN.
   static constexpr int kOverflow = kHasInfinity ? ((1 << kExponentBits) - 1) << kMantissaBits : (1 << (kBits - 1)) - 1;
   static constexpr int kInfinityBits = 0x7f800000;  // of float32
+  // The float32 power of two whose last bit is worth the format's smallest step.
+  static constexpr std::uint32_t kMagic = static_cast<std::uint32_t>(127 + 24 - kBias - kMantissaBits) << 23;
 
   template <class Lanes>
   TUTTI_INLINE static typename Lanes::F decode(typename Lanes::U code) {
@@ -40,9 +43,11 @@ struct MiniFloat {
     const U magnitude = code & kCodeMask;
     const U sign = (code >> (kBits - 1)) << 31;
     const U shifted = magnitude << kShift;
-    const F scale = F{} + __builtin_bit_cast(float, static_cast<std::uint32_t>(127 + kRebias) << 23);
-    const U finite = bits_as<U>(bits_as<F>(shifted) * scale);
+    const U normal = shifted + (static_cast<std::uint32_t>(kRebias) << 23);
+    const F magic = F{} + __builtin_bit_cast(float, kMagic);
+    const U denormal = bits_as<U>(bits_as<F>(magnitude + kMagic) - magic);
     const U special = shifted | static_cast<std::uint32_t>(kInfinityBits);  // in e4m3 the mantissa makes it a NaN
+    const U finite = bits_as<I>(magnitude) < (1 << kMantissaBits) ? denormal : normal;
     return bits_as<F>((bits_as<I>(magnitude) >= kOverflow ? special : finite) | sign);
   }
 
@@ -59,7 +64,6 @@ struct MiniFloat {
     constexpr std::uint32_t kRoundAndRebias = kHalf - 1 - (static_cast<std::uint32_t>(kRebias) << 23);
     const U normal = (magnitude + kRoundAndRebias + ((magnitude >> kShift) & 1u)) >> kShift;
 
-    constexpr std::uint32_t kMagic = static_cast<std::uint32_t>(127 + 24 - kBias - kMantissaBits) << 23;
     const F magic = F{} + __builtin_bit_cast(float, kMagic);
     const U denormal = bits_as<U>(bits_as<F>(magnitude) + magic) - kMagic;
 

@@ -116,7 +116,7 @@ KernelCase random_case(DataType type, ReduceOp op, std::size_t ins, std::size_t 
     c.out_at.push_back(random_placement(random));
     c.streaming.push_back(random.one_in(2));
   }
-  const double factors[] = {1, 0.5, 1.0 / 3, -2.75, 1e10, 1e-6};
+  const double factors[] = {1, 0.5, 1.0 / 3, -2.75, 1e10, -0.0};
   c.factor = factors[random.below(6)];
   const int divisors[] = {2, 3, 7, 64, 300, 100003};
   if (random.one_in(3)) c.divisor = divisors[random.below(6)];
