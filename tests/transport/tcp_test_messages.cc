@@ -245,3 +245,42 @@ TEST_CASE("a sleeper is woken by its descriptors", "[tcp]") {
     });
   });
 }
+
+TEST_CASE("rings are forgotten, and made anew while the other rank lags behind", "[tcp]") {
+  TcpOptions small = options(0, 2);
+  small.memory_limit = 3 * RingGeometry{1, 2, 4096}.bytes();
+  Group group;
+  for (small.rank = 0; small.rank < 2; ++small.rank) group.push_back(make_tcp_transport(small));
+  introduce(group);
+  const RingGeometry geometry{1, 2, 4096};
+  const auto run = [&](Stream& stream, std::uint64_t count) {
+    const std::uint64_t end = stream.readers[0].taken() + count;
+    until([&] {
+      if (stream.writer.written() < end) stream.writer.write();
+      progress(group);
+      stream.readers[0].read();
+      return stream.readers[0].taken() == end && group[0]->drained() && group[1]->drained();
+    });
+  };
+  const std::vector<std::uint64_t> kept{50};
+  Stream barrier(group, 50, 0, {1}, geometry);
+  for (int generation = 0; generation < 20; ++generation) {
+    CAPTURE(generation);
+    // The same ids again, in changing order, so that numbers and ids are paired in all ways.
+    Stream first(group, generation % 2 == 0 ? 1 : 2, 0, {1}, geometry);
+    Stream second(group, generation % 2 == 0 ? 2 : 1, 0, {1}, geometry);
+    run(first, 3 + static_cast<std::uint64_t>(generation) % 4);
+    run(second, 5);
+    run(barrier, 1);
+    // Of each generation another rank comes to it first; it already asks for the next rings before the other has
+    // forgotten its own.
+    const std::size_t hasty = static_cast<std::size_t>(generation / 2 % 2);
+    group[hasty]->forget_all_but(kept);
+    if (hasty == 1) {
+      const std::uint64_t next = (generation + 1) % 2 == 0 ? 1 : 2;
+      group[1]->find_ring(next, 0, 0, geometry, true);
+    }
+    for (int i = 0; i < 50; ++i) progress(group);
+    group[1 - hasty]->forget_all_but(kept);
+  }
+}

@@ -2,6 +2,8 @@
 // protocol, written down independently of the library.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>

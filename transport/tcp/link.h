@@ -13,7 +13,11 @@ namespace tutti::transport::tcp {
 
 class Link {
  public:
-  Link(int rank, int peer, std::uint16_t epoch) : rank_(rank), peer_(peer), sender_(epoch), receiver_(epoch) {}
+  Link(int rank, int peer, std::uint16_t epoch)
+      : rank_(rank),
+        peer_(peer),
+        sender_(epoch, "rank " + std::to_string(rank) + " and rank " + std::to_string(peer)),
+        receiver_(epoch) {}
 
   Sender& sender() { return sender_; }
   Receiver& receiver() { return receiver_; }
@@ -27,6 +31,7 @@ class Link {
   // The socket may have become readable and writable.
   void woken() { readable_ = writable_ = true; }
   bool blocked() const { return !writable_; }
+  bool lost() const { return !lost_.empty(); }
 
   // Something published has not been taken by the peer's host yet.
   bool unsent() const;

@@ -28,9 +28,28 @@ Ring Receiver::claim(runtime::PortId id, std::uint32_t reader, const runtime::Ri
             .ring = {static_cast<std::byte*>(memory), geometry},
             .reader = reader,
             .acknowledged = acknowledged};
-  numbers_.emplace(id, ports_.size());
-  ports_.push_back(std::move(port));
-  return ports_.back().ring;
+  const auto free = std::find_if(ports_.begin(), ports_.end(), [](const Port& p) { return p.memory == nullptr; });
+  const auto number = static_cast<std::size_t>(free - ports_.begin());
+  if (free == ports_.end()) ports_.emplace_back();
+  ports_[number] = std::move(port);
+  numbers_.emplace(id, number);
+  ++untold_;
+  return ports_[number].ring;
+}
+
+std::size_t Receiver::forget_all_but(std::span<const runtime::PortId> kept) {
+  std::size_t bytes = 0;
+  for (Port& port : ports_) {
+    if (port.memory == nullptr || std::find(kept.begin(), kept.end(), port.id) != kept.end()) continue;
+    const auto* slot = reinterpret_cast<const std::byte*>(slot_);
+    if (slot != nullptr && slot >= port.memory.get() && slot < port.memory.get() + port.ring.geometry.bytes())
+      throw Error(ErrorCode::internal_error, complaint_ + ": a ring was let go while a message was coming in");
+    bytes += port.ring.geometry.bytes();
+    if (!port.told) --untold_;
+    numbers_.erase(port.id);
+    port = {};
+  }
+  return bytes;
 }
 
 Receiver::Result Receiver::receive(int socket, Sender& sender, bool& moved, int& error) {
@@ -100,7 +119,7 @@ void Receiver::handle(const Frame& frame, Sender& sender) {
 
 void Receiver::begin_message(const Frame& frame) {
   const auto& data = frame.data;
-  if (frame.port >= told_)
+  if (frame.port >= ports_.size() || !ports_[frame.port].told)
     reject("it sent a message of port number " + std::to_string(frame.port) + ", which is not known to it");
   Port& port = ports_[frame.port];
   const auto of_port = [&] { return " of port " + std::to_string(port.id); };
@@ -126,20 +145,24 @@ void Receiver::publish() {
 }
 
 bool Receiver::next_claim(Frame& frame) {
-  if (told_ == ports_.size()) return false;
-  const Port& port = ports_[told_];
-  const runtime::RingGeometry& geometry = port.ring.geometry;
-  frame.port = static_cast<std::uint32_t>(told_++);
-  frame.acknowledged = port.acknowledged;
-  frame.claim = {port.id, port.reader, geometry.readers, geometry.slots, geometry.slot_bytes};
+  if (untold_ == 0) return false;
+  // The numbers of ports that the peer hears of for the first time come in order.
+  const auto port =
+      std::find_if(ports_.begin(), ports_.end(), [](const Port& p) { return p.memory != nullptr && !p.told; });
+  const runtime::RingGeometry& geometry = port->ring.geometry;
+  frame.port = static_cast<std::uint32_t>(port - ports_.begin());
+  frame.acknowledged = port->acknowledged;
+  frame.claim = {port->id, port->reader, geometry.readers, geometry.slots, geometry.slot_bytes};
+  port->told = true;
+  --untold_;
   return true;
 }
 
 bool Receiver::next_credit(Frame& frame) {
-  for (std::size_t i = 0; i < told_; ++i) {
-    if (++turn_ >= told_) turn_ = 0;
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    if (++turn_ >= ports_.size()) turn_ = 0;
     Port& port = ports_[turn_];
-    if (!port.acknowledged) continue;
+    if (!port.acknowledged || !port.told) continue;
     // Half a ring at a time. The writer never waits for less: when it has no credit, either half a ring is released and
     // told, or more than half a ring is here to be released.
     const std::uint64_t released = std::min(port.released(), port.next);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -30,6 +31,9 @@ class Receiver {
   // Makes the ring in which the messages of the peer's port will appear; the peer is told by the next claim frame.
   runtime::Ring claim(runtime::PortId id, std::uint32_t reader, const runtime::RingGeometry& geometry,
                       bool acknowledged);
+
+  // Forgets all rings but those of `kept` (see Transport::forget_all_but); their bytes.
+  std::size_t forget_all_but(std::span<const runtime::PortId> kept);
 
   // Reads what has come. Messages go to their rings, the rest to `sender`. Adds what came to `moved`. Throws
   // Error(remote_error) for anything that a rank of this library would not send.
@@ -62,6 +66,7 @@ class Receiver {
     runtime::Ring ring;
     std::uint32_t reader;
     bool acknowledged;
+    bool told = false;           // the peer knows of it
     std::uint64_t next = 0;      // message
     std::uint64_t credited = 0;  // released messages that the peer knows of
 
@@ -77,10 +82,10 @@ class Receiver {
 
   std::uint16_t epoch_;
   std::string complaint_;
-  std::vector<Port> ports_;  // by number
+  std::vector<Port> ports_;  // by number; without memory where forgotten, to be used again
   std::unordered_map<runtime::PortId, std::size_t> numbers_;
-  std::size_t told_ = 0;  // ports that the peer knows of
-  std::size_t turn_ = 0;  // the port whose credit was looked at last
+  std::size_t untold_ = 0;  // claims that the peer does not know of yet
+  std::size_t turn_ = 0;    // the port whose credit was looked at last
   bool left_ = false;
 
   std::array<std::byte, kStaging> staging_;  // bytes read and not yet parsed are [begin_, end_)

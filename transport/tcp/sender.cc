@@ -28,44 +28,69 @@ std::string text_of(const runtime::RingGeometry& geometry, std::uint32_t reader,
 void Sender::add_port(runtime::PortId id, const Ring& ring, std::uint32_t reader, bool acknowledged) {
   for (const Port& port : ports_)
     if (port.id == id)
-      throw Error(ErrorCode::internal_error, "port " + std::to_string(id) + " was added twice for one peer");
+      throw Error(ErrorCode::internal_error, pair_ + ": port " + std::to_string(id) + " was added twice");
   Port port{.ring = ring, .id = id, .reader = reader, .acknowledged = acknowledged};
   point_at_next(port);
   ports_.push_back(port);
-  for (const Claim& claim : claims_)
-    if (claim.frame.claim.id == id) open(ports_.size() - 1, claim.frame);
+  for (Claim& claim : claims_)
+    if (claim.valid && claim.port == kNoPort && claim.frame.claim.id == id) return open(ports_.size() - 1, claim);
 }
 
+// The reader uses a number again when it has forgotten its port. It may forget, and claim anew, before this rank has
+// come to the same operation: then the port that had the number is about to be forgotten here too, and a claim for a
+// port that was claimed before waits for the port that this rank will add later.
 std::string Sender::on_claim(const Frame& frame) {
-  if (frame.port != claims_.size() || frame.port >= kMostClaims)
+  if (frame.port > claims_.size() || frame.port >= kMostClaims)
     return "it claimed port number " + std::to_string(frame.port) + " after " + std::to_string(claims_.size());
-  for (const Claim& claim : claims_)
-    if (claim.frame.claim.id == frame.claim.id) return "it claimed port " + std::to_string(frame.claim.id) + " twice";
-  claims_.push_back({frame});
+  if (frame.port == claims_.size()) claims_.emplace_back();
+  Claim& claim = claims_[frame.port];
+  if (claim.port != kNoPort) ports_[claim.port].limit = 0;
+  claim = {frame};
   for (std::size_t index = 0; index < ports_.size(); ++index)
-    if (ports_[index].id == frame.claim.id) open(index, frame);
+    if (ports_[index].id == frame.claim.id && !ports_[index].claimed) open(index, claim);
   return {};
 }
 
-void Sender::open(std::size_t index, const Frame& frame) {
+void Sender::open(std::size_t index, Claim& claim) {
   Port& port = ports_[index];
-  const auto& claim = frame.claim;
-  const runtime::RingGeometry geometry{claim.readers, claim.slots, claim.slot_bytes};
-  if (geometry != port.ring.geometry || claim.reader != port.reader || (frame.acknowledged != 0) != port.acknowledged)
+  const auto& wanted = claim.frame.claim;
+  const bool acknowledged = claim.frame.acknowledged != 0;
+  const runtime::RingGeometry geometry{wanted.readers, wanted.slots, wanted.slot_bytes};
+  if (geometry != port.ring.geometry || wanted.reader != port.reader || acknowledged != port.acknowledged)
     throw Error(ErrorCode::invalid_usage,
-                "the ranks disagree about port " + std::to_string(port.id) + ": the writer has " +
+                pair_ + " disagree about port " + std::to_string(port.id) + ": the writer has " +
                     text_of(port.ring.geometry, port.reader, port.acknowledged) + ", the reader " +
-                    text_of(geometry, claim.reader, frame.acknowledged != 0) + "; do all ranks make the same call?");
-  claims_[frame.port].port = index;
-  port.number = frame.port;
+                    text_of(geometry, wanted.reader, acknowledged) + "; do all ranks make the same call?");
+  claim.port = index;
+  port.claimed = true;
+  port.number = claim.frame.port;
   port.limit = port.acknowledged ? geometry.slots : std::numeric_limits<std::uint64_t>::max();
 }
 
+void Sender::forget_all_but(std::span<const runtime::PortId> kept) {
+  if (busy()) throw Error(ErrorCode::internal_error, pair_ + ": rings were let go while messages were on their way");
+  std::vector<std::size_t> moved(ports_.size(), kNoPort);
+  std::vector<Port> ports;
+  for (std::size_t index = 0; index < ports_.size(); ++index) {
+    if (std::find(kept.begin(), kept.end(), ports_[index].id) == kept.end()) continue;
+    moved[index] = ports.size();
+    ports.push_back(ports_[index]);
+  }
+  for (Claim& claim : claims_) {
+    if (claim.port == kNoPort) continue;
+    claim.port = moved[claim.port];
+    claim.valid = claim.port != kNoPort;
+  }
+  ports_ = std::move(ports);
+  turn_ = 0;
+}
+
 std::string Sender::on_credit(const Frame& frame) {
-  const std::size_t index = frame.port < claims_.size() ? claims_[frame.port].port : kNoPort;
+  const Claim* claim = frame.port < claims_.size() ? &claims_[frame.port] : nullptr;
+  if (claim != nullptr && !claim->valid) return {};  // of a port that is forgotten here already
   const std::uint64_t released = frame.credit.released;
-  if (index != kNoPort && ports_[index].acknowledged) {
-    Port& port = ports_[index];
+  if (claim != nullptr && claim->port != kNoPort && ports_[claim->port].acknowledged) {
+    Port& port = ports_[claim->port];
     const std::uint64_t limit = released + port.ring.geometry.slots;
     if (limit > port.limit && released <= port.next) {
       port.limit = limit;

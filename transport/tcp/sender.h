@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/runtime/ring.h"
@@ -17,9 +19,13 @@ class Receiver;
 
 class Sender {
  public:
-  explicit Sender(std::uint16_t epoch) : epoch_(epoch) {}
+  // `pair` names writer and reader in errors: "rank 0 and rank 3".
+  Sender(std::uint16_t epoch, std::string pair) : epoch_(epoch), pair_(std::move(pair)) {}
 
   void add_port(runtime::PortId id, const runtime::Ring& ring, std::uint32_t reader, bool acknowledged);
+
+  // Forgets all ports but those of `kept` (see Transport::forget_all_but).
+  void forget_all_but(std::span<const runtime::PortId> kept);
 
   // Frames of the peer, as the readers of ports say them: a port was claimed, messages were released. The answer is
   // empty, or what is wrong with the frame. on_claim throws Error(invalid_usage) when the two sides disagree about the
@@ -50,6 +56,7 @@ class Sender {
     runtime::PortId id;
     std::uint32_t reader;
     bool acknowledged;
+    bool claimed = false;
     std::uint32_t number = 0;    // the reader's, once it has claimed the port
     std::uint64_t next = 0;      // message to queue
     std::uint64_t limit = 0;     // first message without room at the reader; 0 until it has claimed the port
@@ -61,7 +68,8 @@ class Sender {
   static constexpr std::size_t kNoPort = ~std::size_t{0};
   struct Claim {
     Frame frame;
-    std::size_t port = kNoPort;  // kNoPort until this rank adds the port
+    std::size_t port = kNoPort;  // until this rank adds the port
+    bool valid = true;           // false when this rank has forgotten its port
   };
   struct Queued {
     Frame frame;
@@ -74,11 +82,12 @@ class Sender {
   void push(const Frame& frame, const std::byte* payload, std::size_t bytes, std::size_t port = 0);
   void push_message(Port& port, std::size_t index);
   void point_at_next(Port& port) const;
-  void open(std::size_t index, const Frame& claim);
+  void open(std::size_t index, Claim& claim);
   void sent(std::size_t bytes);
   void complete(const Queued& queued);
 
   std::uint16_t epoch_;
+  std::string pair_;
   static constexpr std::size_t kMostClaims = 1 << 16;
 
   std::vector<Port> ports_;

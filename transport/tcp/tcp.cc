@@ -13,6 +13,7 @@
 
 #include "src/base/env.h"
 #include "src/base/error.h"
+#include "src/base/log.h"
 #include "src/base/socket.h"
 #include "transport/tcp/endpoints.h"
 #include "transport/tcp/link.h"
@@ -58,6 +59,8 @@ class TcpTransport final : public runtime::Transport {
   std::optional<Incoming> find_ring(runtime::PortId port, int peer, std::uint32_t reader,
                                     const runtime::RingGeometry& geometry, bool acknowledged) override;
   bool progress() override;
+  bool drained() const override;
+  void forget_all_but(std::span<const runtime::PortId> kept) override;
   std::vector<int> descriptors() const override { return {epoll_.get()}; }
   void flush(std::chrono::steady_clock::time_point deadline) override;
 
@@ -266,13 +269,31 @@ std::string TcpTransport::unsent_peers() const {
   return peers;
 }
 
+bool TcpTransport::drained() const {
+  return std::none_of(links_.begin(), links_.end(), [](const auto& link) { return link && link->sender().pending(); });
+}
+
+void TcpTransport::forget_all_but(std::span<const runtime::PortId> kept) {
+  for (const auto& link : links_) {
+    if (!link) continue;
+    link->sender().forget_all_but(kept);
+    memory_used_ -= link->receiver().forget_all_but(kept);
+  }
+}
+
+// Also waits for the peers' hosts to have everything, so that the sockets can be closed without loss.
 void TcpTransport::flush(Clock::time_point deadline) {
+  const std::string complaint =
+      "rank " + std::to_string(options_.rank) + " could not send its last messages over TCP: ";
   for (std::string peers = unsent_peers(); !peers.empty(); peers = unsent_peers()) {
     if (Clock::now() > deadline)
-      throw Error(ErrorCode::timeout, "rank " + std::to_string(options_.rank) +
-                                          " could not send its last messages over TCP in time; not taken by: rank " +
-                                          peers);
-    if (!advance(false)) wait(milliseconds(1));
+      return base::log(base::LogLevel::warn, complaint + "not taken in time by rank " + peers);
+    try {
+      if (!advance(false)) wait(milliseconds(1));
+    } catch (const Error& error) {
+      base::log(base::LogLevel::warn, complaint + error.what());
+      if (std::erase_if(connected_, [](const Link* link) { return link->lost(); }) == 0) return;
+    }
   }
 }
 
