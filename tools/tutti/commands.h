@@ -12,7 +12,12 @@
 
 namespace tutti::tools {
 
+void add_compare(CLI::App& app);
+void add_explain(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_run(CLI::App& app);
+void add_simulate(CLI::App& app);
 void add_topo(CLI::App& app);
+void add_train(CLI::App& app);
 
 }  // namespace tutti::tools

@@ -15,8 +15,13 @@ constexpr int kUsageError = 2;  // the command line is wrong; nothing was done
 using AddCommand = void (*)(CLI::App&);
 
 constexpr AddCommand kCommands[] = {
+    tutti::tools::add_compare,
+    tutti::tools::add_explain,
+    tutti::tools::add_plan,
     tutti::tools::add_run,
+    tutti::tools::add_simulate,
     tutti::tools::add_topo,
+    tutti::tools::add_train,
 };
 
 // The chosen subcommand, or the app itself.
