@@ -1,0 +1,99 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+#include "bench/compare/analysis.h"
+#include "bench/compare/plot.h"
+#include "bench/compare/report.h"
+#include "src/base/error.h"
+
+namespace tutti::compare {
+namespace {
+
+std::string right(const std::string& text, std::size_t width) {
+  return text.size() >= width ? text : std::string(width - text.size(), ' ') + text;
+}
+
+std::string left(const std::string& text, std::size_t width) {
+  return text.size() >= width ? text : text + std::string(width - text.size(), ' ');
+}
+
+std::string percent(double ratio) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%+.0f%%", 100 * ratio);
+  return text.data();
+}
+
+std::string medians(const Outcome& outcome) {
+  const std::size_t width = 11;
+  std::string text = right("size", 10);
+  for (const std::string& name : outcome.algorithms) text += "  " + right(name, std::max(width, name.size()));
+  text += "   auto ran" + std::string(10, ' ') + "winner\n";
+  for (std::size_t s = 0; s < outcome.sizes.size(); ++s) {
+    text += right(bytes_text(static_cast<double>(outcome.sizes[s])), 10);
+    for (std::size_t a = 0; a < outcome.algorithms.size(); ++a) {
+      const Cell& cell = outcome.at(a, s);
+      text += "  " + right(cell.measured() ? number_text(cell.median_us()) : "-",
+                           std::max(width, outcome.algorithms[a].size()));
+    }
+    const auto best = fastest(outcome, s);
+    text += "   " + left(outcome.at(outcome.forced(), s).chosen, 18) + (best ? outcome.algorithms[*best] : "-") + "\n";
+  }
+  return text;
+}
+
+std::string fits(const Outcome& outcome) {
+  std::string text = "time = alpha + bytes / beta, fitted to the relative error:\n" + left("  algorithm", 22) +
+                     right("alpha us", 10) + right("beta GB/s", 12) + right("rms error", 11) + "  worst\n";
+  for (std::size_t a = 0; a < outcome.algorithms.size(); ++a) {
+    const auto fit = fit_of(outcome, a);
+    text += left("  " + outcome.algorithms[a], 22);
+    if (!fit) {
+      text += "  too few points\n";
+      continue;
+    }
+    text += right(number_text(fit->alpha_us), 10) +
+            right(fit->us_per_byte > 0 ? number_text(fit->gb_per_s()) : "-", 12) +
+            right(percent(fit->rms_error).substr(1), 11) + "  " + percent(fit->worst_error) + " at " +
+            bytes_text(static_cast<double>(fit->worst_bytes)) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string summary(const Outcome& outcome) {
+  const std::string who = "With " + std::to_string(outcome.ranks) + (outcome.ranks == 1 ? " rank " : " ranks ");
+  const std::vector<Lead> list = leads(outcome);
+  if (list.empty()) return who + "nothing was measured.";
+  std::string text = who + outcome.algorithms[list[0].algorithm] + " is fastest";
+  for (std::size_t i = 1; i < list.size(); ++i)
+    text += (i == 1 ? " up to " : " up to ") + bytes_text(list[i].from_bytes) + ", then " +
+            outcome.algorithms[list[i].algorithm];
+  text += list.size() == 1 ? " at every size." : ".";
+  if (const auto gap = auto_gap(outcome)) {
+    if (gap->worst_ratio <= 1.1)
+      text += " The automatic choice is never more than " +
+              number_text(std::max(0.0, std::ceil((gap->worst_ratio - 1) * 100))) + "% behind the best.";
+    else
+      text += " The automatic choice is up to " + number_text(std::round((gap->worst_ratio - 1) * 100)) +
+              "% behind the best (at " + bytes_text(static_cast<double>(outcome.sizes[gap->worst_size])) + ").";
+  }
+  return text;
+}
+
+std::string report_text(const Outcome& outcome) {
+  std::string text = "\n" + std::to_string(outcome.ranks) + " ranks: median us of a call\n" + medians(outcome) + "\n" +
+                     summary(outcome) + "\n\n" + fits(outcome);
+  return text;
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text << std::flush;
+  if (!file) base::throw_errno("cannot write " + path);
+}
+
+}  // namespace tutti::compare

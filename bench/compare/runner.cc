@@ -1,0 +1,147 @@
+#include "bench/compare/runner.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+#include "bench/compare/measure.h"
+#include "bench/compare/report.h"
+#include "bench/perf/peer.h"
+#include "src/base/env.h"
+#include "src/base/error.h"
+#include "tutti/communicator.h"
+
+namespace tutti::compare {
+namespace {
+
+// A private folder, gone at the end of the scope.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_(base::env("TMPDIR").value_or("/tmp") + "/tutti-compare-XXXXXX") {
+    if (::mkdtemp(path_.data()) == nullptr) base::throw_errno("cannot create the folder " + path_ + " (set TMPDIR)");
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ",") + part;
+  return text;
+}
+
+std::vector<std::string> worker_command(int ranks, const Experiment& experiment, const std::string& result_path) {
+  std::error_code error;
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  if (error)
+    throw Error(ErrorCode::system_error, "cannot find this program through /proc/self/exe: " + error.message());
+  std::vector<std::string> sizes;
+  for (const std::size_t size : experiment.sizes) sizes.push_back(std::to_string(size));
+  std::vector<std::string> command{self,
+                                   "run",
+                                   "-n",
+                                   std::to_string(ranks),
+                                   "--no-prefix",
+                                   "--",
+                                   self,
+                                   "compare",
+                                   "--worker-result",
+                                   result_path,
+                                   "--sizes",
+                                   joined(sizes),
+                                   "--rounds",
+                                   std::to_string(experiment.rounds),
+                                   "--type",
+                                   std::string(name_of(experiment.type)),
+                                   "--op",
+                                   std::string(name_of(experiment.op))};
+  command.insert(command.end(), {"--algos", experiment.algorithms.empty() ? "all" : joined(experiment.algorithms)});
+  return command;
+}
+
+// Runs a command to its end; it ends with this process. Returns its exit status, 128 + number for a signal.
+int run_command(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& part : command) arguments.push_back(const_cast<char*>(part.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t parent = ::getpid(), child = ::fork();
+  if (child < 0) base::throw_errno("cannot start the ranks");
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) ::_exit(1);  // the parent died before the line above
+    ::execv(arguments[0], arguments.data());
+    ::_exit(127);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) base::throw_errno("cannot wait for the ranks");
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+Outcome measure_with_threads(int ranks, const Experiment& experiment, const Progress& progress) {
+  std::vector<Communicator> communicators = Communicator::connect_threads(ranks);
+  Outcome outcome;
+  std::exception_ptr failure;
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < communicators.size(); ++r)
+    threads.emplace_back([&, r] {
+      Communicator own = std::move(communicators[r]);
+      perf::CommunicatorPeer peer(own);
+      try {
+        Outcome mine = measure(peer, experiment, progress);
+        if (r == 0) outcome = std::move(mine);
+      } catch (const std::exception& error) {
+        {
+          const std::lock_guard lock(mutex);
+          if (!failure) failure = std::current_exception();  // the others' errors follow from the first
+        }
+        own.abort(error.what());
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+  return outcome;
+}
+
+Outcome measure_with_processes(int ranks, const Experiment& experiment) {
+  const TemporaryFolder folder;
+  const std::string result = folder.path() + "/outcome.json";
+  const int status = run_command(worker_command(ranks, experiment, result));
+  if (status != 0)
+    throw Error(ErrorCode::system_error, "the measurement with " + std::to_string(ranks) +
+                                             " ranks failed with exit status " + std::to_string(status) +
+                                             "; the ranks' messages are above");
+  std::ifstream file(result);
+  std::stringstream text;
+  text << file.rdbuf();
+  return outcome_from_json_text(text.str());
+}
+
+void measure_as_worker(const Experiment& experiment, const std::string& result_path, const Progress& progress) {
+  Communicator communicator = Communicator::connect();
+  perf::CommunicatorPeer peer(communicator);
+  const Outcome outcome = measure(peer, experiment, progress);
+  if (communicator.rank() == 0) write_file(result_path, to_json_text(outcome));
+}
+
+}  // namespace tutti::compare
