@@ -147,13 +147,14 @@ void register_cases(std::size_t bytes) {
   add("copy_to2/tutti", copy_by_kernel, 2, bytes);
 }
 
-// The console's table, then the ratio of the medians wherever a case has a yardstick.
+// The console's table, then the ratio of the medians of processor time (others may be using the cores) wherever a case
+// has a yardstick.
 class RatioReporter : public benchmark::ConsoleReporter {
  public:
   void ReportRuns(const std::vector<Run>& runs) override {
     for (const Run& run : runs)
       if (run.run_type == Run::RT_Aggregate && run.aggregate_name == "median")
-        medians_[run.run_name.function_name] = run.GetAdjustedRealTime();
+        medians_[run.run_name.function_name] = run.GetAdjustedCPUTime();
     ConsoleReporter::ReportRuns(runs);
   }
 
@@ -164,7 +165,7 @@ class RatioReporter : public benchmark::ConsoleReporter {
         if (at == std::string::npos) continue;
         const std::string ours = name.substr(0, at) + "/tutti/" + name.substr(at + yardstick.size());
         if (medians_.count(ours) != 0)
-          std::printf("%s takes %.3f of the time of %s\n", ours.c_str(), medians_[ours] / time, name.c_str());
+          std::printf("%s takes %.3f of the processor time of %s\n", ours.c_str(), medians_[ours] / time, name.c_str());
       }
   }
 

@@ -65,7 +65,7 @@ struct FloatOperations {
   // Likewise; and-ing gives +0 if there is one, but would lose a NaN.
   TUTTI_INLINE static Value max(Value a, Value b) {
     const Value larger = bits_as<Value>(bits_as<Bits>(b < a ? a : b) & bits_as<Bits>(a < b ? b : a));
-    return (a == a) & (b == b) ? larger : Value{} + nan();
+    return ((a == a) & (b == b)) ? larger : Value{} + nan();
   }
 
  private:

@@ -30,7 +30,7 @@ struct Reduction {
   using Stored = typename Element::Stored;
   using Value = typename Element::Value;
   static constexpr int kStep = sizeof(Stored);  // bytes of one vector in memory
-  static constexpr int kUnroll = 4;
+  static constexpr int kUnroll = 4;             // so many loads of each input are in flight together
   static constexpr std::size_t kLine = 64;
 
   const Operands& operands;
