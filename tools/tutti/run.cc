@@ -344,7 +344,6 @@ void add_run(CLI::App& app) {
        "Start ranks over ssh (TUTTI_SSH: another remote shell), filling hosts in order");
   command->add_option("--env", flags->env, "Set a variable for the ranks (may be repeated)")
       ->type_name("NAME=VALUE")
-      ->expected(1)
       ->allow_extra_args(false);
   text("--master-addr", flags->master_addr, "ADDR", "MASTER_ADDR (default: 127.0.0.1, or the first host)");
   text("--master-port", flags->master_port, "PORT", "MASTER_PORT (default: a free one)");
