@@ -1,14 +1,12 @@
 // The derived marks: where operators with a factor (avg, pre-multiplied sums) apply it. A raw contribution is scaled
 // where it enters, a result once, in the Step that completes it; executors obey the marks and need not know the
 // algorithm.
-#include <algorithm>
 
-#include "src/schedule/wiring.h"
+#include "src/schedule/verify_parts.h"
+#include "tutti/error.h"
 
 namespace tutti::schedule {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // How many contributions every chunk of one rank holds at some moment of a round.
 struct Contents {
@@ -25,6 +23,7 @@ struct Contents {
 }  // namespace
 
 void derive_scaling(Schedule& schedule) {
+  if (const auto fault = check_structure(schedule)) throw Error(ErrorCode::invalid_argument, fault->text);
   const bool reducing = schedule.collective == Collective::all_reduce;
   for (Program& program : schedule.programs)
     for (Lane& lane : program.lanes)
@@ -51,7 +50,7 @@ void derive_scaling(Schedule& schedule) {
         int count = 0;
         if (in.kind == Operand::Kind::local)
           count = contents[at(place.rank)](in.buffer, in.index + c);
-        else if (const int sender = wiring.senders(id)[k]; sender >= 0 && at(c) < result[at(sender)].size())
+        else if (const int sender = wiring.senders(id)[k]; sender >= 0)
           count = result[at(sender)][at(c)];
         if (count >= schedule.ranks && !in.prescale) completes = false;
         sum += count;

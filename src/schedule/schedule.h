@@ -60,7 +60,7 @@ struct Schedule {
   std::vector<Program> programs;  // one per rank
 };
 
-// Sets the derived marks (Operand::prescale, Step::postscale) of a reducing schedule from its Steps.
+// Sets the derived marks (prescale, postscale) from the Steps. Throws Error(invalid_argument) for a malformed schedule.
 void derive_scaling(Schedule& schedule);
 
 }  // namespace tutti::schedule

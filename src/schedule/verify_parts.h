@@ -1,4 +1,5 @@
-// The parts of the verifier, one file each, and the words they share. Only verifier.cc and its parts include this.
+// The parts of the verifier, one file each, and the words they share. Only verifier.cc, its parts
+// and scaling.cc include this.
 #pragma once
 
 #include <optional>

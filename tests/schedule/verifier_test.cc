@@ -415,6 +415,12 @@ TEST_CASE("every index out of range is named") {
   broken([&](S s) { step(s).after = {{1, 0}}; }, 0, 1, 0, "itself");
 }
 
+TEST_CASE("marks are derived of well-formed schedules only") {
+  Schedule schedule = build("ring", 3);
+  lane_of(schedule, 1)[1].in[0].index = 77;
+  CHECK_THROWS_AS(derive_scaling(schedule), tutti::Error);
+}
+
 TEST_CASE("messages of different lengths at their two ends are refused") {
   Schedule schedule = build("halving_doubling", 4);
   lane_of(schedule, 2)[1].chunks = 1;
