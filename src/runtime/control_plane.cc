@@ -162,7 +162,7 @@ Channel call_centre(const Job& job, const Roster& roster, const std::string& nea
                   "rank " + std::to_string(job.rank),
                   where,
                   find,
-                  false,
+                  "it has ended or given up while the ranks connected",
                   deadline};
   return knock(call);
 }
@@ -171,7 +171,12 @@ Channel call_centre(const Job& job, const Roster& roster, const std::string& nea
 
 std::unique_ptr<ControlPlane> ControlPlane::connect(const Job& given, Clock::time_point deadline,
                                                     std::function<RankState()> state) {
-  if (given.size == 1) return std::make_unique<Alone>(std::move(state));
+  if (given.size == 1) {
+    // A meeting that somebody holds open must hear that its one rank has come.
+    std::string near;
+    if (given.source == "unique id") meet(given, Hello::of_this_process(0, 1, given.meeting.name), deadline, near);
+    return std::make_unique<Alone>(std::move(state));
+  }
   const auto engine = Engine::acquire();
   const Job job = given.meeting.torch_store_port ? meet_through_store(given, deadline) : given;
   auto star = std::make_unique<Star>(engine, job, std::move(state));

@@ -22,6 +22,9 @@ constexpr milliseconds kFirstPause{5};  // between rounds, doubled up to
 constexpr milliseconds kLongestPause{250};
 constexpr milliseconds kLogEvery{5000};
 constexpr milliseconds kCertain{1000};  // refused for so long: nobody is going to listen there
+constexpr const char* kUsedUp =
+    "the process that made the unique id has ended, or all of its ranks have met already; make a new id for every "
+    "communicator";
 constexpr std::size_t kRosterLimit = std::size_t{64} << 20;
 
 int poll_ms(Clock::time_point until) {
@@ -69,8 +72,9 @@ class Knocking {
       if (auto channel = round()) return std::move(*channel);
       const auto now = Clock::now();
       if (wrong_secret_) throw_wrong_secret();
-      if (call_.must_exist && refused_ && now - started_ > kCertain) throw_nobody();
+      if (!call_.nobody.empty() && refused_ && now - started_ > kCertain) throw_nobody();
       if (now >= call_.deadline) throw_late();
+      reason_ = failure_;  // of a whole round; the last one is cut short by the deadline
       if (now - logged_ >= kLogEvery) log_progress(now);
       std::this_thread::sleep_for(std::min<Clock::duration>(pause, call_.deadline - now));
       pause = std::min(pause * 2, kLongestPause);
@@ -182,7 +186,7 @@ class Knocking {
   void log_progress(Clock::time_point now) {
     logged_ = now;
     base::log(base::LogLevel::info, call_.caller + " has called at " + call_.where + " for " +
-                                        seconds_text(now - started_) + " in vain: " + failure_);
+                                        seconds_text(now - started_) + " in vain: " + reason_);
   }
 
   [[noreturn]] void throw_wrong_secret() {
@@ -191,13 +195,13 @@ class Knocking {
                     "; give all ranks the same unique id or TUTTI_SECRET, or another job uses this address");
   }
   [[noreturn]] void throw_nobody() {
-    throw Error(ErrorCode::remote_error, call_.caller + ": nobody listens at " + call_.where + " (" + failure_ +
-                                             "): the process that made the unique id has ended, or all of its ranks "
-                                             "have met already; make a new id for every communicator");
+    throw Error(ErrorCode::remote_error,
+                call_.caller + ": nobody listens at " + call_.where + " (" + failure_ + "): " + call_.nobody);
   }
   [[noreturn]] void throw_late() {
     throw Error(ErrorCode::timeout, call_.caller + " could not reach " + call_.where + " within " +
-                                        seconds_text(Clock::now() - started_) + " (" + failure_ +
+                                        seconds_text(Clock::now() - started_) + " (" +
+                                        (reason_.empty() ? failure_ : reason_) +
                                         "): is rank 0 running, and does a firewall let its port through?");
   }
 
@@ -205,6 +209,7 @@ class Knocking {
   const Clock::time_point started_;
   Clock::time_point logged_ = Clock::now();
   std::string failure_ = "no attempt yet";
+  std::string reason_;
   bool refused_ = true;                      // in this round every address was refused
   std::optional<std::string> wrong_secret_;  // in this round, by this address
   Nonce door_{};
@@ -243,7 +248,7 @@ Roster meet(const Job& job, const Hello& hello, Clock::time_point deadline, std:
                   self,
                   place_of(job.meeting),
                   [&](std::string& why) { return find_meeting(job.meeting, why); },
-                  job.source == "unique id",
+                  job.source == "unique id" ? kUsedUp : "",
                   deadline};
   const auto started = Clock::now();
   std::string progress;

@@ -95,7 +95,7 @@ struct Call {
   std::string caller;  // "rank 3"
   std::string where;   // "10.0.0.4:29500"
   std::function<std::vector<Endpoint>(std::string& why)> find;
-  bool must_exist = false;  // nobody listening is an error at once
+  std::string nobody;  // not empty: nobody listening is an error within a second, and this says what it means
   std::chrono::steady_clock::time_point deadline;
 };
 Channel knock(const Call& call);

@@ -1,6 +1,7 @@
 // The control plane between ranks as threads of this process: meeting, exchange, faults, reports, leaving.
 #include "src/runtime/control_plane.h"
 
+#include <barrier>
 #include <catch2/catch.hpp>
 
 #include "tests/runtime/control_ranks.h"
@@ -31,14 +32,229 @@ TEST_CASE("ranks as threads meet by a unique id and exchange blobs", "[control]"
   CHECK(failures == std::vector<std::string>(std::size_t(size)));
 }
 
-TEST_CASE("ranks as processes meet by a unique id of their parent", "[control]") {
-  const int size = GENERATE(2, 7);
+namespace {
+
+OperationRecord record_of(std::uint64_t sequence, std::uint64_t count = 1024) {
+  OperationRecord record;
+  record.sequence = sequence;
+  record.count = count;
+  return record;
+}
+
+// Waits until the plane has a fault and says which.
+std::string fault_of(const ControlPlane& plane) {
+  const auto limit = in(seconds(20));
+  while (!plane.fault_raised()) {
+    require(std::chrono::steady_clock::now() < limit, "a fault comes");
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return std::string(name_of(plane.fault().code())) + ": " + plane.fault().what();
+}
+
+}  // namespace
+
+TEST_CASE("the first fault raised is the fault of all ranks", "[control]") {
   const UniqueId id = UniqueId::create();
-  const auto failures = in_children(size, [&](int rank) {
-    const auto plane = connect(id, rank, size);
-    const auto all = plane->all_gather({std::byte(rank)}, soon());
-    for (int other = 0; other < size; ++other) require(all[std::size_t(other)] == Bytes{std::byte(other)}, "the blob");
+  std::vector<std::string> faults(6);
+  const auto failures = on_threads(6, [&](int rank) {
+    const auto plane = connect(id, rank, 6);
+    plane->raise(ErrorCode::aborted, "rank " + std::to_string(rank) + " had enough");  // all at once
+    require(plane->fault_raised(), "the own fault is seen at once");
+    faults[std::size_t(rank)] = fault_of(*plane);
+    plane->all_gather({}, in(seconds(1)));
+  });
+  for (int rank = 0; rank < 6; ++rank) {
+    CHECK(faults[std::size_t(rank)] == faults[0]);
+    CHECK("aborted: " + failures[std::size_t(rank)] == faults[0]);
+  }
+  CHECK_THAT(faults[0], Catch::Matchers::Matches("aborted: rank [0-5] had enough"));
+}
+
+TEST_CASE("calls that do not match end on all ranks with both calls in the message", "[control]") {
+  const UniqueId id = UniqueId::create();
+  std::vector<std::string> faults(4);
+  const auto failures = on_threads(4, [&](int rank) {
+    const auto plane = connect(id, rank, 4);
+    plane->all_gather({}, soon());
+    if (rank == 1 || rank == 3) plane->report_stall(record_of(17, rank == 3 ? 1000 : 1024));
+    faults[std::size_t(rank)] = fault_of(*plane);
+    plane->leave(17);
+  });
+  CHECK(failures == std::vector<std::string>(4));
+  for (const std::string& fault : faults)
+    CHECK(fault ==
+          "invalid usage: calls do not match: rank 1 called all_reduce #17 float x 1024 sum, rank 3 called "
+          "all_reduce #17 float x 1000 sum");
+}
+
+TEST_CASE("a stalled call is compared with ranks that report nothing", "[control]") {
+  const UniqueId id = UniqueId::create();
+  std::vector<std::string> faults(3);
+  const auto failures = on_threads(3, [&](int rank) {
+    const auto plane = connect(id, rank, 3, [rank] {
+      RankState state;
+      state.current = record_of(5, rank == 2 ? 7 : 8);
+      state.running = true;
+      return state;
+    });
+    while (rank == 0 && !plane->fault_raised()) {
+      plane->report_stall(record_of(5, 8));
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    faults[std::size_t(rank)] = fault_of(*plane);
+    plane->leave(5);
+  });
+  CHECK(failures == std::vector<std::string>(3));
+  for (const std::string& fault : faults)
+    CHECK(fault ==
+          "invalid usage: calls do not match: rank 0 called all_reduce #5 float x 8 sum, rank 2 called "
+          "all_reduce #5 float x 7 sum");
+}
+
+TEST_CASE("equal calls that stall are no fault", "[control]") {
+  const UniqueId id = UniqueId::create();
+  const auto failures = on_threads(3, [&](int rank) {
+    const auto plane = connect(id, rank, 3, [] { return RankState{record_of(9), true, ""}; });
+    for (int i = 0; i < 60; ++i) {
+      plane->report_stall(record_of(9));
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    plane->all_gather({}, soon());
+    require(!plane->fault_raised(), "no fault");
+    plane->leave(9);
+  });
+  CHECK(failures == std::vector<std::string>(3));
+}
+
+TEST_CASE("who waits for a rank that has left is told so; who does not is left alone", "[control]") {
+  const UniqueId id = UniqueId::create();
+  const int leaver = GENERATE(0, 2);
+  std::vector<std::string> faults(3);
+  std::barrier survivors(2);
+  const auto failures = on_threads(3, [&](int rank) {
+    auto plane = connect(id, rank, 3);
+    plane->all_gather({}, soon());
+    if (rank == leaver) {
+      plane->leave(12);
+      return;
+    }
+    std::this_thread::sleep_for(milliseconds(50));
+    require(!plane->fault_raised(), "leaving is no fault");
+    plane->report_stall(record_of(12));
+    std::this_thread::sleep_for(milliseconds(30));
+    const bool faulted = plane->fault_raised();
+    survivors.arrive_and_wait();
+    require(!faulted, "an operation that the leaver took part in is no fault");
+    while (!plane->fault_raised()) {
+      plane->report_stall(record_of(13));
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    faults[std::size_t(rank)] = fault_of(*plane);
+    plane->leave(13);
+  });
+  CHECK(failures == std::vector<std::string>(3));
+  for (int rank = 0; rank < 3; ++rank)
+    if (rank != leaver)
+      CHECK_THAT(faults[std::size_t(rank)], Catch::Matchers::StartsWith("remote error: rank " + std::to_string(leaver) +
+                                                                        " left after operation #12; rank ") &&
+                                                Catch::Matchers::EndsWith(" waits in all_reduce #13 float x 1024 sum"));
+}
+
+TEST_CASE("a communicator that is dropped without leaving is a fault for the others", "[control]") {
+  const UniqueId id = UniqueId::create();
+  const int dropper = GENERATE(0, 1);
+  std::vector<std::string> faults(3);
+  const auto failures = on_threads(3, [&](int rank) {
+    auto plane = connect(id, rank, 3);
+    plane->all_gather({}, soon());
+    if (rank != dropper) faults[std::size_t(rank)] = fault_of(*plane);
+  });
+  CHECK(failures == std::vector<std::string>(3));
+  for (int rank = 0; rank < 3; ++rank)
+    if (rank != dropper)
+      CHECK_THAT(faults[std::size_t(rank)],
+                 Catch::Matchers::StartsWith("remote error: rank " + std::to_string(dropper) + " (pid ") &&
+                     Catch::Matchers::EndsWith(" gave up its communicator"));
+}
+
+TEST_CASE("inspect says what every rank does", "[control]") {
+  const UniqueId id = UniqueId::create();
+  const int inquirer = GENERATE(0, 1, 4);
+  std::string report;
+  const auto failures = on_threads(5, [&](int rank) {
+    const auto plane = connect(id, rank, 5, [rank] {
+      if (rank == 0) return RankState{record_of(5), true, "a message from rank 2"};
+      if (rank == 1) return RankState{record_of(5), true, ""};
+      if (rank == 2) return RankState{record_of(4), false, ""};
+      if (rank == 3) return RankState{record_of(4), true, "a message from rank 1"};
+      return RankState{record_of(5), false, ""};
+    });
+    plane->all_gather({}, soon());
+    if (rank == inquirer) report = plane->inspect(record_of(5));
+    plane->all_gather({}, soon());
+    plane->leave(5);
+  });
+  CHECK(failures == std::vector<std::string>(5));
+  CHECK(report ==
+        "rank 0 waits for a message from rank 2; rank 1 is in it and does not wait; rank 2 has not entered "
+        "all_reduce #5 float x 1024 sum (it finished #4); rank 3 has not entered all_reduce #5 float x 1024 sum "
+        "(it is still in all_reduce #4 float x 1024 sum and waits for a message from rank 1); rank 4 has "
+        "finished it");
+}
+
+TEST_CASE("one rank alone has a control plane without sockets", "[control]") {
+  Job job;
+  const auto plane = ControlPlane::connect(job, soon(), {});
+  CHECK(plane->all_gather({std::byte{1}}, soon()) == std::vector<Bytes>{{std::byte{1}}});
+  plane->raise(ErrorCode::timeout, "late");
+  plane->raise(ErrorCode::aborted, "later");
+  CHECK(plane->fault_raised());
+  CHECK(std::string(plane->fault().what()) == "late");
+}
+
+TEST_CASE("a blob over the limit is refused where it is given", "[control]") {
+  const UniqueId id = UniqueId::create();
+  const auto failures = on_threads(2, [&](int rank) {
+    const auto plane = connect(id, rank, 2);
+    const auto all = plane->all_gather(Bytes(std::size_t{1} << 20, std::byte(rank)), soon());
+    require(all[1] == Bytes(std::size_t{1} << 20, std::byte{1}), "the largest blob arrives");
+    try {
+      plane->all_gather(Bytes((std::size_t{1} << 20) + 1), soon());
+      require(false, "an error");
+    } catch (const Error& error) {
+      require(error.code() == ErrorCode::invalid_argument, error.what());
+    }
     plane->leave(0);
   });
-  CHECK(failures == std::vector<std::string>(std::size_t(size)));
+  CHECK(failures == std::vector<std::string>(2));
+}
+
+TEST_CASE("an exchange that a rank does not join ends at its deadline and names the rank", "[control]") {
+  const UniqueId id = UniqueId::create();
+  const auto failures = on_threads(3, [&](int rank) {
+    const auto plane = connect(id, rank, 3);
+    if (rank == 0) plane->all_gather({}, in(milliseconds(200)));
+    if (rank == 1) plane->all_gather({}, soon());
+    if (rank == 2) fault_of(*plane);
+  });
+  CHECK_THAT(failures[0], Catch::Matchers::Contains("waited in vain for rank 2 to"));
+  CHECK_THAT(failures[1], Catch::Matchers::Contains("rank 0 ") && Catch::Matchers::Contains("gave up"));
+}
+
+TEST_CASE("several communicators of one process, connected at once", "[control]") {
+  std::vector<UniqueId> ids;
+  for (int i = 0; i < 8; ++i) ids.push_back(UniqueId::create());
+  const auto failures = on_threads(24, [&](int thread) {
+    const int communicator = thread / 3, rank = thread % 3;
+    const auto plane = connect(ids[std::size_t(communicator)], rank, 3);
+    const auto all = plane->all_gather({std::byte(communicator)}, soon());
+    require(all == std::vector<Bytes>(3, Bytes{std::byte(communicator)}), "blobs of this communicator only");
+    if (communicator == 3 && rank == 1) plane->raise(ErrorCode::aborted, "one of many");
+    if (communicator == 3) require(fault_of(*plane) == "aborted: one of many", "the fault");
+    plane->all_gather({}, in(seconds(communicator == 3 ? 0 : 20)));
+    require(!plane->fault_raised(), "no fault elsewhere");
+    plane->leave(0);
+  });
+  for (int thread = 0; thread < 24; ++thread)
+    CHECK(failures[std::size_t(thread)] == (thread / 3 == 3 ? "one of many" : ""));
 }

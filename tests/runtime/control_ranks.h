@@ -2,15 +2,19 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "src/runtime/control_plane.h"
@@ -50,6 +54,25 @@ inline std::vector<std::string> on_threads(int size, const std::function<void(in
   return failures;
 }
 
+// A value that this process and its children share.
+template <class T>
+class Shared {
+ public:
+  Shared() {
+    void* const memory = ::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::runtime_error("mmap");
+    value_ = new (memory) T{};
+  }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  ~Shared() { ::munmap(value_, sizeof(T)); }
+  T& operator*() const { return *value_; }
+  T* operator->() const { return value_; }
+
+ private:
+  T* value_ = nullptr;
+};
+
 // A child process that runs body and says its error on a pipe.
 class Child {
  public:
@@ -82,6 +105,14 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
+  // As /proc/<pid>/stat has it: 'T' is stopped.
+  char state() const {
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    const auto name_end = text.rfind(')');
+    return name_end == std::string::npos || name_end + 2 >= text.size() ? '?' : text[name_end + 2];
+  }
   // Waits for the end; the error text, or "killed by signal 9".
   std::string wait() {
     std::string text;

@@ -1,0 +1,207 @@
+// The control plane between processes: deaths, stopped ranks, fork, and what is left behind.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "src/runtime/engine.h"
+#include "tests/runtime/control_ranks.h"
+
+using namespace tutti;
+using namespace tutti::runtime;
+using namespace tutti::testing;
+using Catch::Matchers::Contains;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+namespace {
+
+OperationRecord record_of(std::uint64_t sequence) {
+  OperationRecord record;
+  record.sequence = sequence;
+  record.count = 3;
+  return record;
+}
+
+std::string fault_of(const ControlPlane& plane) {
+  const auto limit = in(seconds(20));
+  while (!plane.fault_raised()) {
+    require(std::chrono::steady_clock::now() < limit, "a fault comes");
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return plane.fault().what();
+}
+
+std::size_t entries(const char* directory) {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("ranks as processes meet by a unique id of their parent", "[control]") {
+  const int size = GENERATE(2, 7);
+  const UniqueId id = UniqueId::create();
+  const auto failures = in_children(size, [&](int rank) {
+    const auto plane = connect(id, rank, size);
+    const auto all = plane->all_gather({std::byte(rank)}, soon());
+    for (int other = 0; other < size; ++other) require(all[std::size_t(other)] == Bytes{std::byte(other)}, "the blob");
+    plane->leave(0);
+  });
+  CHECK(failures == std::vector<std::string>(std::size_t(size)));
+}
+
+TEST_CASE("a killed rank is named on all others", "[control]") {
+  const int victim = GENERATE(0, 1, 3);
+  const UniqueId id = UniqueId::create();
+  const auto failures = in_children(4, [&](int rank) {
+    const auto plane = connect(id, rank, 4);
+    plane->all_gather({}, soon());
+    if (rank == victim) ::kill(::getpid(), SIGKILL);
+    throw std::runtime_error(fault_of(*plane));
+  });
+  for (int rank = 0; rank < 4; ++rank) {
+    if (rank == victim) {
+      CHECK(failures[std::size_t(rank)] == "killed by signal 9");
+    } else {
+      CHECK_THAT(failures[std::size_t(rank)],
+                 Catch::Matchers::StartsWith("rank " + std::to_string(victim) + " (pid ") &&
+                     Catch::Matchers::EndsWith(" died: its control connection closed"));
+      CHECK(failures[std::size_t(rank)] == failures[std::size_t(victim == 1 ? 0 : 1)]);
+    }
+  }
+}
+
+TEST_CASE("a killed rank is named although its own child lives on", "[control]") {
+  const UniqueId id = UniqueId::create();
+  const Shared<std::atomic<pid_t>> worker;
+  const auto failures = in_children(2, [&](int rank) {
+    const auto plane = connect(id, rank, 2);
+    plane->all_gather({}, soon());
+    if (rank == 1) {
+      if (::fork() == 0) {
+        worker->store(::getpid());
+        std::this_thread::sleep_for(seconds(60));  // a data loader's worker, say
+        ::_exit(0);
+      }
+      while (worker->load() == 0) std::this_thread::yield();
+      ::kill(::getpid(), SIGKILL);
+    }
+    std::string text;
+    try {
+      text = fault_of(*plane);
+    } catch (const std::exception& error) {
+      text = error.what();
+    }
+    ::kill(worker->load(), SIGKILL);
+    throw std::runtime_error(text);
+  });
+  CHECK_THAT(failures[0], Catch::Matchers::StartsWith("rank 1 (pid "));
+}
+
+TEST_CASE("a stopped rank is named by inspect and works on afterwards", "[control]") {
+  const int stopped = GENERATE(0, 1, 2);
+  const int inquirer = stopped == 1 ? 2 : 1;
+  INFO("stopped " << stopped << ", inquirer " << inquirer);
+  const UniqueId id = UniqueId::create();
+  const Shared<std::atomic<int>> stage;  // 1: the rank is stopped, 2: the report is there
+  std::vector<Child> children;
+  for (int rank = 0; rank < 3; ++rank)
+    children.emplace_back([&, rank] {
+      const auto plane = connect(id, rank, 3, [] { return RankState{record_of(5), true, "a message"}; });
+      plane->all_gather({}, soon());
+      std::string report;
+      if (rank == stopped) ::raise(SIGSTOP);
+      if (rank == inquirer) {
+        while (*stage < 1) std::this_thread::sleep_for(milliseconds(1));
+        report = plane->inspect(record_of(5));
+        *stage = 2;
+      }
+      plane->all_gather({}, soon());
+      plane->leave(5);
+      if (rank == inquirer) throw std::runtime_error(report);
+    });
+  const Child& victim = children[std::size_t(stopped)];
+  const std::string who = "rank " + std::to_string(stopped) + " (pid " + std::to_string(victim.pid());
+  while (victim.state() != 'T') std::this_thread::sleep_for(milliseconds(1));
+  *stage = 1;
+  while (*stage < 2) std::this_thread::sleep_for(milliseconds(1));
+  victim.signal(SIGCONT);
+  std::vector<std::string> texts;
+  for (Child& child : children) texts.push_back(child.wait());
+  CHECK_THAT(texts[std::size_t(inquirer)], Contains(who) && Contains("is stopped (SIGSTOP)"));
+  CHECK(texts[std::size_t(stopped)].empty());
+}
+
+TEST_CASE("a child of fork() cannot use its parent's communicator and does it no harm", "[control]") {
+  const UniqueId id = UniqueId::create();
+  const auto failures = in_children(2, [&](int rank) {
+    auto plane = connect(id, rank, 2);
+    std::string said;
+    {
+      Child child([&] {
+        const auto mine = std::move(plane);
+        std::string text;
+        try {
+          mine->all_gather({}, soon());
+        } catch (const Error& error) {
+          text = error.what();
+        }
+        mine->raise(ErrorCode::aborted, "from the child");
+        mine->leave(1);
+        throw std::runtime_error(text);
+      });
+      said = child.wait();
+    }
+    require(said.find("before fork()") != std::string::npos, said);
+    // The child makes its own; the parent goes on.
+    const UniqueId other = UniqueId::create();
+    std::vector<Child> pair;
+    for (int i = 0; i < 2; ++i) pair.emplace_back([&, i] { connect(other, i, 2)->leave(0); });
+    for (Child& child : pair) require(child.wait().empty(), "a child's own communicator works");
+    plane->all_gather({}, soon());
+    require(!plane->fault_raised(), "no fault");
+    plane->leave(0);
+  });
+  CHECK(failures == std::vector<std::string>(2));
+}
+
+TEST_CASE("a process may end right after it has left", "[control]") {
+  const UniqueId id = UniqueId::create();
+  const auto failures = in_children(6, [&](int rank) {
+    auto plane = connect(id, rank, 6);
+    plane->all_gather({}, soon());
+    plane->leave(3);
+    if (rank % 2 == 0) ::_exit(0);  // not even the destructor runs
+    std::this_thread::sleep_for(milliseconds(150));
+    require(!plane->fault_raised(), "no fault");
+  });
+  CHECK(failures == std::vector<std::string>(6));
+}
+
+TEST_CASE("communicators leave no descriptor and no thread behind", "[control]") {
+  const auto hold = Engine::acquire();
+  std::size_t descriptors = 0, threads = 0;
+  for (int round = 0; round < 201; ++round) {
+    if (round == 1) {
+      descriptors = entries("/proc/self/fd");
+      threads = entries("/proc/self/task");
+    }
+    const UniqueId id = UniqueId::create();
+    const auto failures = on_threads(3, [&](int rank) {
+      const auto plane = connect(id, rank, 3);
+      if (round % 3 == 0) plane->raise(ErrorCode::aborted, "enough");
+      if (round % 3 == 1) plane->leave(0);  // else it is dropped
+    });
+    for (const std::string& failure : failures)
+      CHECK((failure.empty() || failure.find("enough") != std::string::npos ||
+             failure.find("gave up") != std::string::npos));
+    // What the other end has yet to close goes a moment later.
+    for (int wait = 0; wait < 2000 && round > 0 && entries("/proc/self/fd") > descriptors + (round < 200 ? 40 : 0);
+         ++wait)
+      std::this_thread::sleep_for(milliseconds(5));
+  }
+  CHECK(entries("/proc/self/fd") <= descriptors);
+  CHECK(entries("/proc/self/task") <= threads);
+}
