@@ -90,6 +90,14 @@ void draw_grid(std::string& svg, const Axes& axes) {
                 right - kLeft, bottom - kTop);
 }
 
+void draw_bands(std::string& svg, const Plot& plot, const Axes& axes) {
+  for (const PlotBand& band : plot.bands) {
+    const double from = std::max(kLeft, axes.x(band.from)), to = std::min(kWidth - kRight, axes.x(band.to));
+    svg += format("<rect class=\"band c%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"6\"/>",
+                  band.colour % kPlotColours, from, kHeight - kBottom - 6, std::max(0.0, to - from));
+  }
+}
+
 void draw_marks(std::string& svg, const Plot& plot, const Axes& axes) {
   int row = 0;
   for (const PlotMark& mark : plot.marks) {
@@ -172,6 +180,7 @@ svg .line.dashed { stroke-width: 2.5; stroke-dasharray: 2 5; stroke-linecap: rou
 svg .bar { stroke: currentColor; stroke-width: 5; stroke-linecap: butt; opacity: 0.22; }
 svg .point { fill: currentColor; stroke: var(--card); stroke-width: 1; }
 svg .point:hover { stroke: var(--ink); stroke-width: 2; }
+svg .band { fill: currentColor; opacity: 0.55; }
 svg .hit { fill: transparent; }
 .c0 { color: var(--c0); } .c1 { color: var(--c1); } .c2 { color: var(--c2); } .c3 { color: var(--c3); }
 .c4 { color: var(--c4); } .c5 { color: var(--c5); } .c6 { color: var(--c6); } .c7 { color: var(--c7); }
@@ -189,6 +198,7 @@ std::string to_svg(const Plot& plot) {
   svg += format("<text class=\"axis\" transform=\"translate(16 %.1f) rotate(-90)\" text-anchor=\"middle\">",
                 (kTop + kHeight - kBottom) / 2) +
          escape_html(plot.y_label) + "</text>\n";
+  draw_bands(svg, plot, axes);
   draw_marks(svg, plot, axes);
   bool empty = true;
   for (const PlotSeries& series : plot.series) {

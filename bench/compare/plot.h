@@ -25,11 +25,18 @@ struct PlotMark {
   std::string label;
 };
 
+// A strip along the bottom of the plot in a series' colour: here it leads.
+struct PlotBand {
+  double from, to;
+  int colour;
+};
+
 struct Plot {
   std::string title;
   std::string y_label;
   std::vector<PlotSeries> series;
   std::vector<PlotMark> marks;  // vertical dashed lines
+  std::vector<PlotBand> bands;
 };
 
 inline constexpr int kPlotColours = 8;

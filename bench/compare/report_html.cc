@@ -54,10 +54,20 @@ std::vector<PlotMark> crossover_marks(const Outcome& outcome) {
   std::vector<PlotMark> marks;
   const std::vector<Lead> list = leads(outcome);
   for (std::size_t i = 1; i < list.size(); ++i)
-    marks.push_back({list[i].from_bytes, outcome.algorithms[list[i - 1].algorithm] + " | " +
+    marks.push_back({list[i].from_bytes, outcome.algorithms[list[i - 1].algorithm] + " \u2192 " +
                                              outcome.algorithms[list[i].algorithm] + " " +
                                              bytes_text(list[i].from_bytes)});
   return marks;
+}
+
+std::vector<PlotBand> leader_bands(const Outcome& outcome) {
+  std::vector<PlotBand> bands;
+  const std::vector<Lead> list = leads(outcome);
+  for (std::size_t i = 0; i < list.size(); ++i)
+    bands.push_back({list[i].from_bytes,
+                     i + 1 < list.size() ? list[i + 1].from_bytes : static_cast<double>(outcome.sizes.back()),
+                     colour_of(outcome, list[i].algorithm)});
+  return bands;
 }
 
 // The same points as times or as bus bandwidths.
@@ -65,7 +75,8 @@ Plot curves(const Outcome& outcome, bool bandwidth) {
   Plot plot{bandwidth ? "Bus bandwidth: higher is better" : "Time of a call: lower is better",
             bandwidth ? "GB/s (bytes / time x 2(n-1)/n)" : "microseconds (median)",
             {},
-            crossover_marks(outcome)};
+            crossover_marks(outcome),
+            leader_bands(outcome)};
   for (std::size_t a = 0; a < outcome.algorithms.size(); ++a) {
     PlotSeries series{outcome.algorithms[a], colour_of(outcome, a), a == outcome.forced(), {}};
     for (std::size_t s = 0; s < outcome.sizes.size(); ++s) {
@@ -95,7 +106,7 @@ std::string legend(const Outcome& outcome) {
   for (std::size_t a = 0; a < outcome.algorithms.size(); ++a)
     html += "<span>" + legend_symbol(colour_of(outcome, a), a == outcome.forced()) +
             escape_html(outcome.algorithms[a]) + (a == outcome.forced() ? " (the planner's choice)" : "") + "</span>";
-  return html + "</div>\n";
+  return html + "<span class=\"soft\">the strip along the bottom shows who leads; bars are quartiles</span></div>\n";
 }
 
 std::string medians_table(const Outcome& outcome) {

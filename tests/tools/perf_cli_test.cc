@@ -1,0 +1,140 @@
+// The programs as a user runs them: all_reduce_perf and tutti compare, with the whole library beneath.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "tutti/types.h"
+
+namespace {
+
+const std::string kPerf = ALL_REDUCE_PERF, kTutti = TUTTI_COMMAND;
+
+struct Result {
+  int status;
+  std::string output;  // standard output, and standard error where the command line asks for it
+};
+
+Result run(const std::string& command) {
+  std::FILE* pipe = ::popen(("timeout 100 " + command).c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  Result result{};
+  std::array<char, 4096> buffer{};
+  for (std::size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
+    result.output.append(buffer.data(), n);
+  const int status = ::pclose(pipe);
+  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+struct Folder {
+  std::string path = (std::filesystem::temp_directory_path() / "perf_cli_test_XXXXXX").string();
+  Folder() { REQUIRE(::mkdtemp(path.data()) != nullptr); }
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
+nlohmann::json read_json(const std::string& path) {
+  std::ifstream file(path);
+  return nlohmann::json::parse(file);
+}
+
+void check_all_right(const nlohmann::json& json, std::size_t rows) {
+  CHECK(json["results"].size() == rows);
+  std::size_t wrong = 0;
+  for (const auto& row : json["results"])
+    wrong += row["out_of_place"]["nwrong"] != 0.0 || row["in_place"]["nwrong"] != 0.0;
+  CHECK(wrong == 0);
+  CHECK(json["out_of_bounds"]["count"] == 0.0);
+}
+
+}  // namespace
+
+TEST_CASE("ranks as threads: every type and op is exact") {
+  for (const int ranks : {2, 3, 4}) {
+    const Folder folder;
+    const Result result = run(kPerf + " -b 0 -e 3000 -i 1499 -d all -o all -n 1 -g " + std::to_string(ranks) + " -J " +
+                              folder.path + "/out.json 2>&1");
+    INFO(result.output);
+    CHECK(result.status == 0);
+    check_all_right(read_json(folder.path + "/out.json"), 3u * tutti::kDataTypes * tutti::kReduceOps);
+  }
+}
+
+TEST_CASE("every flag that changes the run works together") {
+  const Result result = run(kPerf +
+                            " -b 8 -e 64K -f 8 -t 2 -g 1 -n 3 -w 2 -m 2 -z 1 -a 3 -u 1 -I 1 -S 1 -C 1 -M 1 -N 2 "
+                            "-c 2 -K 1 --more --touch 2>&1");
+  INFO(result.output);
+  CHECK(result.status == 0);
+  CHECK_THAT(result.output, Catch::Contains("cputime") && Catch::Contains("# Out of bounds values : 0 OK"));
+}
+
+TEST_CASE("ranks as processes of tutti run: one table, and the JSON") {
+  const Folder folder;
+  const Result result =
+      run(kTutti + " run -n 2 --no-prefix -- " + kPerf + " -b 8 -e 1M -f 16 -n 2 -J " + folder.path + "/out.json 2>&1");
+  INFO(result.output);
+  CHECK(result.status == 0);
+  CHECK(result.output.find("# Avg bus bandwidth") == result.output.rfind("# Avg bus bandwidth"));
+  const nlohmann::json json = read_json(folder.path + "/out.json");
+  check_all_right(json, 5);
+  REQUIRE(json["config"]["devices"].size() == 2);
+  CHECK(json["config"]["devices"][0]["pid"] != json["config"]["devices"][1]["pid"]);
+}
+
+TEST_CASE("bad command lines end with status 2 and a message on standard error only") {
+  for (const char* flags : {"-b 1m -e 1k", "-d foo", "-o foo", "-i -1", "-e", "--nope", "-g 2 -r 99",
+                            "-g 2 --algo rnig", "-g 2 -b 8 -e 4096G -f 2", "-g 2 -J /nonexistent/x.json"}) {
+    INFO(flags);
+    CHECK(run(kPerf + " " + flags + " 2>/dev/null").output.empty());
+    const Result result = run(kPerf + " " + flags + " 2>&1");
+    CHECK(result.status == 2);
+    CHECK_THAT(result.output, Catch::StartsWith("all_reduce_perf: "));
+  }
+  const Result mixed = run(kTutti + " run -n 2 -- " + kPerf + " -g 2 -b 8 -e 8 2>&1");
+  CHECK(mixed.status == 2);
+  CHECK_THAT(mixed.output, Catch::Contains("each of which is one rank"));
+  CHECK(run(kPerf + " -h").status == 0);
+}
+
+TEST_CASE("tutti compare measures, reports and saves a profile") {
+  for (const char* how : {"--processes", "--threads"}) {
+    const Folder folder;
+    const Result result =
+        run("env TUTTI_PROFILE=" + folder.path + "/profile.json " + kTutti + " compare --ranks 2,3 " +
+            "--sizes 8,4K,64K --rounds 2 --save-profile --out " + folder.path + "/out " + how + " 2>&1");
+    INFO(result.output);
+    REQUIRE(result.status == 0);
+    CHECK_THAT(result.output, Catch::Contains("2 ranks: median us of a call") && Catch::Contains("With 3 ranks ") &&
+                                  Catch::Contains("beta GB/s"));
+    std::ifstream csv(folder.path + "/out/report.csv"), html(folder.path + "/out/report.html");
+    std::stringstream page;
+    page << html.rdbuf();
+    CHECK_THAT(page.str(), Catch::StartsWith("<!DOCTYPE html>") && Catch::EndsWith("</html>\n"));
+    std::string line;
+    CHECK(std::getline(csv, line));
+    CHECK_THAT(line, Catch::StartsWith("ranks,algorithm,"));
+    const nlohmann::json profile = read_json(folder.path + "/profile.json");
+    bool ring = false;
+    for (const auto& entry : profile["algorithms"])
+      ring = ring || (entry["algorithm"] == "ring" && entry["ranks"] == 3);
+    CHECK(ring);
+  }
+}
+
+TEST_CASE("tutti compare names bad values") {
+  for (const char* flags : {"--sizes 8:x", "--ranks 0", "--algos rnig --threads --ranks 2 --sizes 8", "--type foo",
+                            "--op foo", "--rounds 0", "--threads --processes", "--sizes 1 --type double"}) {
+    const Result result = run(kTutti + " compare " + flags + " 2>&1");
+    INFO(flags << "\n" << result.output);
+    CHECK(result.status == 2);
+    CHECK_THAT(result.output, Catch::Contains("tutti compare: "));
+  }
+}
