@@ -183,6 +183,6 @@ TEST_CASE("a data set that is not there is an error that says what is") {
   const Directory dir;
   CHECK_THROWS_WITH(mlp::load("nonsense", LabelColumn::last, 0),
                     Contains("no data set 'nonsense'; valid: digits, fashion-mnist"));
-  CHECK_THROWS_WITH(mlp::load(dir.path, LabelColumn::last, 0), Contains("holds none of train-images-idx3-ubyte.gz"));
+  CHECK_THROWS_WITH(mlp::load(dir.path, LabelColumn::last, 0), Contains("holds none of train-"));
   CHECK_THROWS_WITH(mlp::load(dir.write("s.csv", "1,0\n2,1\n3,0\n"), LabelColumn::last, 0), Contains("3 samples"));
 }

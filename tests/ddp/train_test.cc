@@ -86,7 +86,7 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 TEST_CASE("digits reach 96 % of the held-out quarter, with identical weights on all ranks") {
   const auto ranks = GENERATE(1, 2, 4);
   CAPTURE(ranks);
-  const Outcome outcome = train_digits(ranks, {.epochs = 30, .ddp = {}, .save = ""});
+  const Outcome outcome = train_digits(ranks, {.epochs = 30, .batch = 16, .ddp = {}, .save = ""});
   check_identical(outcome);
   for (const mlp::Result& result : outcome.results) {
     CHECK(result.test_accuracy >= 0.96);

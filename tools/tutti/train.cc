@@ -19,7 +19,7 @@ struct Flags {
   std::string data = "digits";
   std::string label = "last";
   std::vector<std::size_t> widths;
-  std::optional<std::size_t> epochs;
+  std::optional<std::size_t> epochs, batch;  // without: as the size of the data suggests
   std::optional<int> ranks;
   double bucket_mb = 25;
   bool no_overlap = false;
@@ -27,8 +27,12 @@ struct Flags {
 };
 
 constexpr double kMegabyte = 1 << 20;
-constexpr std::size_t kFewSamples = 10'000;  // fewer than this are trained on for more epochs
-constexpr std::size_t kManyEpochs = 30, kFewEpochs = 10;
+// What to do unless told otherwise, for data sets of few and of many samples.
+struct Recipe {
+  std::size_t epochs, batch;
+};
+constexpr std::size_t kFewSamples = 10'000;
+constexpr Recipe kFew{30, 16}, kMany{10, 128};
 
 // Rank 0's lines; on a terminal the running epoch is shown and overwritten.
 class Display {
@@ -93,9 +97,12 @@ void train_rank(Communicator& world, const Flags& flags, const mlp::Settings& se
   mlp::Mlp model(choose_widths(flags, split), settings.seed + static_cast<std::uint64_t>(world.rank()));
   if (speaks && !settings.save.empty()) mlp::save_weights(settings.save, model);  // fails now rather than at the end
   if (speaks) {
-    std::printf("%s: %zu training and %zu test samples, MLP %s, %d rank%s, global batch %zu, %d BLAS thread%s a rank\n",
-                split.name.c_str(), split.train.size(), split.test.size(), describe(model.widths()).c_str(),
-                world.size(), world.size() == 1 ? "" : "s", settings.batch, blas_threads, blas_threads == 1 ? "" : "s");
+    std::printf(
+        "%s: %zu training and %zu test samples, MLP %s, %d rank%s, global batch %zu, "
+        "learning rate %g, %d BLAS thread%s a rank\n",
+        split.name.c_str(), split.train.size(), split.test.size(), describe(model.widths()).c_str(), world.size(),
+        world.size() == 1 ? "" : "s", settings.batch, static_cast<double>(settings.rate), blas_threads,
+        blas_threads == 1 ? "" : "s");
     std::fflush(stdout);
   }
   Display display(settings.epochs);
@@ -159,7 +166,9 @@ void train(const Flags& flags) {
   const int ranks = flags.ranks.value_or(world->size());
   const int blas_threads = mlp::share_cores(flags.ranks ? ranks : world->local_size());
   const mlp::Split split = mlp::load(flags.data, label, settings.seed);
-  settings.epochs = flags.epochs.value_or(split.train.size() < kFewSamples ? kManyEpochs : kFewEpochs);
+  const Recipe& recipe = split.train.size() < kFewSamples ? kFew : kMany;
+  settings.epochs = flags.epochs.value_or(recipe.epochs);
+  settings.batch = flags.batch.value_or(recipe.batch);
   if (ranks == world->size()) return train_rank(*world, flags, settings, split, blas_threads);
   world.reset();
   train_threads(ranks, flags, settings, split, blas_threads);
@@ -182,11 +191,10 @@ void add_train(CLI::App& app) {
       ->delimiter(',');
   command
       ->add_option("--epochs", flags->epochs,
-                   "Passes over the training samples (default: 30 for fewer than 10000, else 10)")
+                   "Passes over the training samples (default: 30 for fewer than 10000 samples, else 10)")
       ->check(CLI::Range(1, 1'000'000));
-  command->add_option("--batch", flags->settings.batch, "Samples in a step, over all ranks")
-      ->check(CLI::Range(1, 100'000'000))
-      ->capture_default_str();
+  command->add_option("--batch", flags->batch, "Samples in a step, over all ranks (default: 16, else 128)")
+      ->check(CLI::Range(1, 100'000'000));
   command->add_option("--lr", flags->settings.rate, "Learning rate at the start; it falls to 0 along a cosine")
       ->capture_default_str();
   command->add_option("--momentum", flags->settings.momentum, "Momentum")->capture_default_str();
