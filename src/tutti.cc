@@ -8,6 +8,7 @@
 #include "src/runtime/connect.h"
 #include "src/runtime/job.h"
 #include "transport/shm/shm.h"
+#include "transport/tcp/tcp.h"
 
 namespace tutti {
 namespace {
@@ -23,6 +24,16 @@ runtime::Parts parts() {
                                 options.arena = context.arena;
                                 options.engine = context.engine;
                                 return transport::make_shm_transport(options);
+                              }});
+  parts.transports.push_back({"tcp", false, [](const runtime::TransportContext& context) {
+                                transport::TcpOptions options;
+                                options.rank = context.rank;
+                                options.size = context.size;
+                                options.communicator = context.communicator;
+                                options.secret = context.secret;
+                                options.connect_timeout = context.connect_timeout;
+                                options.memory_limit = context.memory_limit;
+                                return transport::make_tcp_transport(options);
                               }});
   return parts;
 }

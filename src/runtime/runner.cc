@@ -1,7 +1,5 @@
 #include "src/runtime/runner.h"
 
-#include <sys/mman.h>
-
 #include <array>
 #include <cstdio>
 #include <utility>
@@ -21,14 +19,6 @@ constexpr Clock::duration kStallWhenShared = std::chrono::milliseconds(20);  // 
 // Averages of float16 and of the 8-bit floats are scaled before the sum, which might not fit the type otherwise.
 bool scales_before_sum(DataType type) {
   return type == DataType::float16 || type == DataType::float8_e4m3 || type == DataType::float8_e5m2;
-}
-
-const volatile char* make_fork_guard() {
-  void* page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) base::throw_errno("cannot map a page of memory");
-  ::madvise(page, 4096, MADV_WIPEONFORK);
-  *static_cast<char*>(page) = 1;
-  return static_cast<const volatile char*>(page);
 }
 
 constexpr Clock::duration kMismatchPatience =
@@ -59,7 +49,6 @@ class Runner::CallGuard {
 Runner::Runner(Station station)
     : station_(std::move(station)),
       connections_(station_.rank, station_.arena.get(), station_.transport_of),
-      fork_guard_(make_fork_guard()),
       slot_bytes_of_(static_cast<std::size_t>(station_.size), 0) {
   if (station_.size == 1) return;
   schedule::Shape shape;
@@ -76,13 +65,12 @@ Runner::Runner(Station station)
 Runner::~Runner() {
   close();
   if (timeout_reporter_.joinable()) timeout_reporter_.join();
-  ::munmap(const_cast<char*>(fork_guard_), 4096);
 }
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
 
 void Runner::check_usable() const {
-  if (*fork_guard_ == 0)
+  if (fork_guard_.forked())
     throw Error(ErrorCode::invalid_usage, rank_name(station_.rank) +
                                               ": this communicator was made before fork(); a child process must make "
                                               "its own");
@@ -471,7 +459,7 @@ void Runner::close() noexcept {
 }
 
 void Runner::leave() {
-  if (*fork_guard_ == 0) {  // the parent's sockets and thread are not ours to end
+  if (fork_guard_.forked()) {  // the parent's sockets and thread are not ours to end
     new Station(std::move(station_));
     return;
   }

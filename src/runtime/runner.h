@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "src/base/fork_guard.h"
 #include "src/planner/planner.h"
 #include "src/runtime/arena.h"
 #include "src/runtime/connections.h"
@@ -107,7 +108,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
 
   Station station_;
   Connections connections_;
-  const volatile char* fork_guard_;  // a page that reads zero in a forked child
+  base::ForkGuard fork_guard_;
   std::unordered_map<const planner::Plan*, std::unique_ptr<BoundProgram>> programs_;
   const planner::Plan* last_plan_ = nullptr;
   BoundProgram* last_program_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ namespace {
 
 [[noreturn]] void child(int rank, int size, const UniqueId& id, const Config& config,
                         const std::function<std::string(Communicator&)>& body, int out) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   int status = 0;
   std::string text;
   try {
@@ -71,6 +73,7 @@ std::vector<Ending> in_processes(int size, const std::function<std::string(Commu
   if (host == 0) {
     const UniqueId id = UniqueId::create();
     [[maybe_unused]] const ssize_t written = ::write(id_pipe[1], id.bytes.data(), id.bytes.size());
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing outlives a test that is killed
     for (;;) ::pause();
   }
   UniqueId id;

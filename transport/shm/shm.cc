@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/fork_guard.h"
 #include "src/base/log.h"
 #include "transport/shm/fd_passing.h"
 
@@ -20,16 +21,6 @@ namespace {
 using runtime::ArenaDirectory;
 using runtime::ArenaView;
 using runtime::Blob;
-
-// Tells processes apart, also across PID namespaces; made once per process.
-std::uint64_t process_nonce() {
-  static const std::uint64_t nonce = [] {
-    std::uint64_t value = 0;
-    randombytes_buf(&value, sizeof value);
-    return value;
-  }();
-  return nonce;
-}
 
 // What peers learn of a rank. Plain data: both ends run the same build (the rendezvous checks that).
 struct Address {
@@ -53,7 +44,7 @@ class Shm final : public runtime::Transport {
 
   Blob address() const override {
     Address mine;
-    mine.process = process_nonce();
+    mine.process = base::process_nonce();
     mine.arena = reinterpret_cast<std::uint64_t>(&options_.arena);
     mine.bytes = options_.arena->mapped_bytes();
     mine.door = door_.name();
@@ -70,7 +61,7 @@ class Shm final : public runtime::Transport {
       std::memcpy(&peer.address, addresses[rank].data(), sizeof(Address));
       // A share in the arena, so that a rank that leaves early takes no memory from readers that are still busy. Its
       // owner cannot be gone yet: no rank gets past connect() before all have been here.
-      if (peer.address.process == process_nonce())
+      if (peer.address.process == base::process_nonce())
         peer.arena = *reinterpret_cast<const std::shared_ptr<runtime::Arena>*>(peer.address.arena);
     }
   }

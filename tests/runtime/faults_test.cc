@@ -1,0 +1,334 @@
+// What happens when ranks die, stop, disagree or never come: ranks as processes, each fault named on every survivor.
+#include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "tests/runtime/ranks.h"
+#include "tutti/communicator.h"
+
+using namespace tutti;
+using namespace std::chrono_literals;
+using tutti::test::Ending;
+using tutti::test::in_processes;
+using tutti::test::on_threads;
+
+namespace {
+
+Config config_for(const std::string& transport) {
+  Config config;
+  config.transport = transport;
+  config.timeout = 20s;
+  config.init_timeout = 20s;
+  return config;
+}
+
+// Calls all_reduce until something is wrong; returns what.
+std::string reduce_until_error(Communicator& comm, std::size_t count) {
+  std::vector<float> data(count, 1.0f);
+  try {
+    for (;;) comm.all_reduce(std::span(data), ReduceOp::max);
+  } catch (const Error& error) {
+    return std::string(name_of(error.code())) + ": " + error.what();
+  }
+}
+
+std::size_t descriptors() {
+  std::size_t count = 0;
+  DIR* dir = ::opendir("/proc/self/fd");
+  while (::readdir(dir) != nullptr) ++count;
+  ::closedir(dir);
+  return count;
+}
+
+std::size_t status_field(const std::string& name) {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;)
+    if (word == name) {
+      std::size_t value = 0;
+      file >> value;
+      return value;
+    }
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("a rank killed in the middle of an operation is named on every survivor, at once") {
+  const auto transport = GENERATE(as<std::string>{}, "shm", "tcp");
+  const int victim = GENERATE(0, 2);
+  const std::size_t count = GENERATE(std::size_t{1}, std::size_t{1} << 20);
+  INFO(transport << " victim " << victim << " count " << count);
+  const auto start = std::chrono::steady_clock::now();
+  const auto endings = in_processes(
+      4,
+      [&](Communicator& comm) -> std::string {
+        if (comm.rank() == victim) {
+          std::thread([] {
+            std::this_thread::sleep_for(200ms);
+            ::kill(::getpid(), SIGKILL);
+          }).detach();
+        }
+        return reduce_until_error(comm, count);
+      },
+      config_for(transport));
+  for (int rank = 0; rank < 4; ++rank) {
+    const Ending& ending = endings[static_cast<std::size_t>(rank)];
+    INFO(rank << ": " << ending.message);
+    if (rank == victim) {
+      CHECK(ending.signal == SIGKILL);
+    } else {
+      CHECK(ending.status == 0);
+      CHECK_THAT(ending.message,
+                 Catch::StartsWith("remote error: ") && Catch::Contains("rank " + std::to_string(victim)));
+    }
+  }
+  CHECK(std::chrono::steady_clock::now() - start < 10s);
+}
+
+TEST_CASE("a stopped rank is named when the deadline passes") {
+  const auto transport = GENERATE(as<std::string>{}, "shm", "tcp");
+  Config config = config_for(transport);
+  config.timeout = 1s;
+  const auto endings = in_processes(
+      3,
+      [](Communicator& comm) -> std::string {
+        if (comm.rank() == 1) {
+          // Somebody else must wake a stopped process: a child does, after the others have given up.
+          const pid_t self = ::getpid();
+          if (::fork() == 0) {
+            ::sleep(4);
+            ::kill(self, SIGCONT);
+            ::_exit(0);
+          }
+          ::kill(self, SIGSTOP);
+        }
+        return reduce_until_error(comm, 1000);
+      },
+      config);
+  for (const int rank : {0, 2}) {
+    INFO(endings[static_cast<std::size_t>(rank)].message);
+    CHECK_THAT(endings[static_cast<std::size_t>(rank)].message,
+               Catch::StartsWith("timeout: ") && Catch::Contains("rank 1") && Catch::Contains("stopped"));
+  }
+}
+
+TEST_CASE("a rank that never enters an operation is named") {
+  Config config = config_for("");
+  config.timeout = 700ms;
+  const auto endings = in_processes(
+      3,
+      [](Communicator& comm) -> std::string {
+        comm.barrier();
+        if (comm.rank() == 2) std::this_thread::sleep_for(2s);
+        return reduce_until_error(comm, 10);
+      },
+      config);
+  CHECK_THAT(endings[0].message,
+             Catch::StartsWith("timeout: ") && Catch::Contains("rank 2 has not entered all_reduce #2"));
+}
+
+TEST_CASE("calls that differ end on every rank with both calls in the message") {
+  const auto transport = GENERATE(as<std::string>{}, "shm", "tcp");
+  struct Variant {
+    const char* what;
+    std::function<void(Communicator&, std::vector<float>&)>
+        call;  // of rank 1; the others all_reduce 1000 floats by sum
+    const char* text;
+  };
+  const std::vector<Variant> variants{
+      {"count",
+       [](Communicator& c, std::vector<float>& d) { c.all_reduce(d.data(), d.data(), 999, DataType::float32); }, "999"},
+      {"far count",
+       [](Communicator& c, std::vector<float>& d) { c.all_reduce(d.data(), d.data(), 1, DataType::float32); }, "x 1 "},
+      {"type",
+       [](Communicator& c, std::vector<float>& d) { c.all_reduce(d.data(), d.data(), 1000, DataType::bfloat16); },
+       "bfloat16"},
+      {"op",
+       [](Communicator& c, std::vector<float>& d) {
+         c.all_reduce(d.data(), d.data(), 1000, DataType::float32, ReduceOp::max);
+       },
+       "max"},
+      {"collective", [](Communicator& c, std::vector<float>& d) { c.broadcast(d.data(), 1000, DataType::float32, 1); },
+       "broadcast"},
+      {"barrier", [](Communicator& c, std::vector<float>&) { c.barrier(); }, "barrier"}};
+  for (const Variant& variant : variants) {
+    INFO(transport << " " << variant.what);
+    const auto endings = in_processes(
+        3,
+        [&](Communicator& comm) -> std::string {
+          std::vector<float> data(1000, 1.0f);
+          try {
+            comm.barrier();
+            if (comm.rank() == 1)
+              variant.call(comm, data);
+            else
+              comm.all_reduce(std::span(data));
+            comm.barrier();
+          } catch (const Error& error) {
+            return std::string(name_of(error.code())) + ": " + error.what();
+          }
+          return "no error";
+        },
+        config_for(transport));
+    for (const Ending& ending : endings) {
+      INFO(ending.message);
+      CHECK_THAT(ending.message, Catch::StartsWith("invalid usage: ") && Catch::Contains("do not match") &&
+                                     Catch::Contains(variant.text) && Catch::Contains("float x 1000"));
+    }
+  }
+}
+
+TEST_CASE("abort ends a blocked call on every rank within a second") {
+  on_threads(3, [](Communicator& comm) {
+    comm.barrier();
+    if (comm.rank() == 2) {
+      std::this_thread::sleep_for(100ms);
+      comm.abort("enough");
+      comm.abort("again");
+    }
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<float> data(10);
+    try {
+      if (comm.rank() == 2) std::this_thread::sleep_for(10ms);
+      for (;;) comm.all_reduce(std::span(data));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::aborted ||
+          std::string(error.what()).find("rank 2 called abort: enough") == std::string::npos)
+        throw;
+    }
+    if (std::chrono::steady_clock::now() - start > 1500ms) throw std::runtime_error("abort took too long");
+  });
+}
+
+TEST_CASE("a rank that leaves while others go on is named; one that leaves after the last call is no fault") {
+  const auto endings = in_processes(
+      3,
+      [](Communicator& comm) -> std::string {
+        for (int i = 0; i < 5; ++i) comm.barrier();
+        if (comm.rank() == 1) return "left";
+        return reduce_until_error(comm, 4);
+      },
+      config_for(""));
+  CHECK(endings[1].message == "left");
+  for (const int rank : {0, 2})
+    CHECK_THAT(endings[static_cast<std::size_t>(rank)].message,
+               Catch::StartsWith("remote error: ") && Catch::Contains("rank 1"));
+
+  for (int round = 0; round < 10; ++round) {
+    const auto good = in_processes(
+        4,
+        [round](Communicator& comm) -> std::string {
+          std::vector<float> data(50000, 1.0f);
+          comm.all_reduce(std::span(data));
+          if (comm.rank() == round % 4) ::usleep(20000);
+          comm.barrier();
+          return data.back() == 4 ? "ok" : "wrong";
+        },
+        config_for(round % 2 == 0 ? "shm" : "tcp"));
+    for (const Ending& ending : good) CHECK(ending.message == "ok");
+  }
+}
+
+TEST_CASE("one thread at a time: a second one is told so") {
+  on_threads(2, [](Communicator& comm) {
+    if (comm.rank() == 1) {
+      std::this_thread::sleep_for(300ms);
+      comm.barrier();
+      return;
+    }
+    std::thread first([&] { comm.barrier(); });
+    std::this_thread::sleep_for(100ms);
+    std::string message;
+    try {
+      comm.barrier();
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    first.join();
+    if (message.find("two threads") == std::string::npos) throw std::runtime_error("not noticed: " + message);
+  });
+}
+
+TEST_CASE("a forked child may not use its parent's communicator, and does it no harm") {
+  const auto endings = in_processes(
+      2,
+      [](Communicator& comm) -> std::string {
+        comm.barrier();
+        const pid_t child = ::fork();
+        if (child == 0) {
+          try {
+            comm.barrier();
+          } catch (const Error& error) {
+            ::_exit(std::string(error.what()).find("fork") != std::string::npos ? 7 : 8);
+          }
+          ::_exit(9);
+        }
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        comm.barrier();
+        return WIFEXITED(status) ? std::to_string(WEXITSTATUS(status)) : "killed";
+      },
+      config_for(""));
+  for (const Ending& ending : endings) CHECK(ending.message == "7");
+}
+
+TEST_CASE("64 ranks: memory, descriptors and threads are bounded") {
+  const std::size_t threads_before = status_field("Threads:"), descriptors_before = descriptors();
+  Config config;
+  config.timeout = 120s;
+  SECTION("as threads of one process") {
+    on_threads(
+        64,
+        [&](Communicator& comm) {
+          std::vector<std::int32_t> data(10007, comm.rank());
+          comm.all_reduce(std::span(data));
+          if (data[9999] != 64 * 63 / 2) throw std::runtime_error("wrong sum");
+          comm.barrier();
+          if (comm.rank() == 0) {
+            // The engine's thread is the only one the library adds; 64 are the test's own.
+            if (status_field("Threads:") > threads_before + 64 + 1)
+              throw std::runtime_error(std::to_string(status_field("Threads:")) + " threads");
+            if (descriptors() > descriptors_before + 64 * 6)
+              throw std::runtime_error(std::to_string(descriptors()) + " descriptors");
+          }
+          comm.barrier();
+        },
+        config);
+    CHECK(descriptors() == descriptors_before);
+    CHECK(status_field("Threads:") == threads_before);
+  }
+  SECTION("as processes") {
+    const auto endings = in_processes(
+        64,
+        [](Communicator& comm) -> std::string {
+          std::vector<std::int32_t> data(10007, comm.rank());
+          comm.all_reduce(std::span(data));
+          comm.barrier();
+          if (data[9999] != 64 * 63 / 2) return "wrong sum";
+          const std::size_t open = descriptors(), running = status_field("Threads:");
+          if (open > 80 + 64 + 16) return std::to_string(open) + " descriptors";  // the test's own pipes are among them
+          if (running > 2) return std::to_string(running) + " threads";
+          return "ok";
+        },
+        config, 120);
+    for (const Ending& ending : endings) CHECK(ending.message == "ok");
+  }
+}
+
+TEST_CASE("communicators come and go without a trace") {
+  on_threads(2, [](Communicator& comm) { comm.barrier(); });
+  const std::size_t open = descriptors(), threads = status_field("Threads:");
+  for (int round = 0; round < 50; ++round)
+    on_threads(3, [](Communicator& comm) {
+      std::vector<float> data(100);
+      comm.all_reduce(std::span(data));
+    });
+  CHECK(descriptors() == open);
+  CHECK(status_field("Threads:") == threads);
+}
