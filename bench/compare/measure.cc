@@ -37,10 +37,16 @@ class Bench {
 
   std::size_t count(std::size_t bytes) const { return bytes / size_of(experiment_.type); }
 
-  // The algorithm that will run; force the choice before each turn.
+  // Forces the choice and says what will run; nothing when the algorithm does not fit the slot memory at this size. A
+  // plan is the same on all ranks, so all skip it.
   std::string select(const std::string& algorithm, std::size_t bytes) {
     peer_.force_algorithm(algorithm == kAuto ? "" : algorithm);
-    return peer_.explain(Collective::all_reduce, count(bytes), experiment_.type, experiment_.op).algorithm;
+    try {
+      return peer_.explain(Collective::all_reduce, count(bytes), experiment_.type, experiment_.op).algorithm;
+    } catch (const Error& error) {
+      if (algorithm == kAuto || error.code() != ErrorCode::invalid_argument) throw;
+      return "";
+    }
   }
 
   // New data, one call, an exact check on every rank.
@@ -160,7 +166,7 @@ Outcome measure(perf::Peer& peer, const Experiment& experiment,
       for (std::size_t i = 0; i < outcome.algorithms.size(); ++i) {
         const std::size_t a = (i + static_cast<std::size_t>(round)) % outcome.algorithms.size();
         const std::string ran = bench.select(outcome.algorithms[a], outcome.sizes[s]);
-        // A forced algorithm that cannot run at this size is replaced by the planner: leave its cell empty.
+        // The cell of an algorithm that cannot run at this size stays empty.
         if (outcome.algorithms[a] == kAuto || ran == outcome.algorithms[a]) visit(a, s, ran);
       }
   };

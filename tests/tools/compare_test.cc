@@ -205,12 +205,14 @@ TEST_CASE("every rank measures every algorithm at every size, and a wrong result
     const Outcome o = measure(peer, experiment);
     // The fake says that "fake" always runs: forced "other" does not, so its cells stay empty.
     if (peer.rank() != 0) return;
-    CHECK(o.algorithms == std::vector<std::string>{"fake", "other", "auto"});
+    CHECK(o.algorithms == std::vector<std::string>{"fake", "other", "small", "auto"});
+    CHECK(o.at(2, 0).measured());
+    CHECK_FALSE(o.at(2, 1).measured());  // "small" takes at most 100 elements
     for (std::size_t s = 0; s < 2; ++s) {
       CHECK(o.at(0, s).round_us.size() == 2);
       CHECK_FALSE(o.at(1, s).measured());
-      CHECK(o.at(2, s).round_us.size() == 2);
-      CHECK(o.at(2, s).chosen == "fake");
+      CHECK(o.at(3, s).round_us.size() == 2);
+      CHECK(o.at(3, s).chosen == "fake");
     }
   });
   perf::test::FakeJob faulty(2, [](int rank, int call, std::byte* output, std::size_t) {

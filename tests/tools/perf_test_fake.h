@@ -120,8 +120,11 @@ class FakeJob {
       all_reduce(input, output, count, type, op);
     }
     void finish() override {}
-    PlanInfo explain(Collective, std::size_t, DataType, ReduceOp) override { return {"fake", 0, 1, 2.5, "none", 3}; }
-    std::vector<std::string> algorithms(Collective) override { return {"fake", "other"}; }
+    PlanInfo explain(Collective, std::size_t count, DataType, ReduceOp) override {
+      if (forced == "small" && count > 100) throw Error(ErrorCode::invalid_argument, "small does not fit");
+      return {forced == "small" ? "small" : "fake", 0, 1, 2.5, "none", 3};
+    }
+    std::vector<std::string> algorithms(Collective) override { return {"fake", "other", "small"}; }
     void force_algorithm(const std::string& name) override { forced = name; }
     void abort(const std::string&) override { job_.barrier_.arrive_and_drop(); }
     std::string forced;

@@ -226,7 +226,7 @@ TEST_CASE("more columns: per iteration, percentiles, algorithm, timestamps") {
 TEST_CASE("what this job cannot do is refused by every rank, and said once") {
   for (const auto& [arguments, message] : std::vector<std::pair<std::vector<const char*>, std::string>>{
            {{"-r", "99"}, "-r is '99'; valid for 2 ranks: 0 to 1"},
-           {{"--algo", "rnig"}, "--algo is 'rnig'; valid: fake, other"},
+           {{"--algo", "rnig"}, "--algo is 'rnig'; valid: fake, other, small"},
            {{"-b", "8", "-e", "4096G", "-f", "2"}, "are available; valid: up to about"},
            {{"-J", "/nonexistent/x.json"}, "-J is '/nonexistent/x.json', which cannot be created"}}) {
     const Outcome outcome = run(2, arguments);
