@@ -68,6 +68,7 @@ class Walk {
         us += table_.copy_us_per_byte * bytes;
         continue;
       }
+      if (schedule_.ports[static_cast<std::size_t>(operand.index)].acknowledged) us += table_.acknowledge_us;
       us += &link_to(operand.index, rank) == &table_.remote
                 ? table_.remote_message_us + (table_.remote_us_per_byte + table_.copy_us_per_byte) * bytes
                 : table_.message_us + table_.fetch_us_per_byte * bytes;
@@ -109,10 +110,11 @@ class Walk {
 const CostTable& built_in_costs() {
   static constexpr CostTable table = {
       .local = {.alpha_us = 0.14, .beta_us_per_byte = 0},           // a cache line's one-way trip between two cores
-      .remote = {.alpha_us = 12.0, .beta_us_per_byte = 1 / 2.5e3},  // half a ping-pong on 25 GbE; 2.5 GB/s of it
+      .remote = {.alpha_us = 12.0, .beta_us_per_byte = 1 / 2.5e3},  // estimates: kernel TCP on 25 GbE
       .step_us = 0.02,                                              // estimate: about 60 cycles of dispatch
       .message_us = 0.03,                                           // estimate: a header's line stored or polled
-      .remote_message_us = 3.0,         // a spinning socket ping-pong on the loopback takes 5.8 us
+      .acknowledge_us = 0.04,           // estimate: one more line that moves between two cores
+      .remote_message_us = 3.0,         // half a loopback round trip of spinning sockets: 5.8 us
       .copy_us_per_byte = 1 / 28e3,     // memcpy of 1 MiB: 28 GB/s
       .fetch_us_per_byte = 1 / 8e3,     // fresh lines written by another core: 8 GB/s
       .remote_us_per_byte = 1 / 4.7e3,  // one loopback stream: 4.7 GB/s

@@ -21,6 +21,7 @@ struct CostTable {
   LinkCost remote;                // ranks of two hosts
   double step_us = 0;             // a core: one Step
   double message_us = 0;          // a core: one message sent to one reader, or taken
+  double acknowledge_us = 0;      // a core: telling the writer of an acknowledged port that a slot is free
   double remote_message_us = 0;   // the same through sockets
   double copy_us_per_byte = 0;    // a core: one byte of an operand read or of a destination written in its own cache
   double fetch_us_per_byte = 0;   // a core: one byte of a message taken, from another core's cache

@@ -289,7 +289,7 @@ class Simulation {
       if (lane.steps == 0 || lane.round == slicer_.rounds()) continue;
       const auto place = wiring_.place(lane.id());
       throw Error(ErrorCode::invalid_argument, "schedule '" + schedule_.name + "' comes to a standstill with " +
-                                                   std::to_string(slots_) + " slots: rank " +
+                                                   std::to_string(slots_) + " slots per port: rank " +
                                                    std::to_string(place.rank) + ", lane " + std::to_string(place.lane) +
                                                    ", step " + std::to_string(place.step) +
                                                    " waits for ever in round " + std::to_string(lane.round));

@@ -162,7 +162,7 @@ TEST_CASE("a schedule that comes to a standstill is an error that names the step
   schedule.programs[0].lanes[0].clear();
   CHECK_THROWS_WITH(time_of(schedule, 10), Catch::Contains("rank 1, lane 0, step 0"));
   // A ring with one slot waits for itself.
-  CHECK_THROWS_WITH(time_of(built("ring", 4), 4096, 0, 1), Catch::Contains("standstill with 1 slot"));
+  CHECK_THROWS_WITH(time_of(built("ring", 4), 4096, 0, 1), Catch::Contains("standstill with 1 slots per port"));
   CHECK_THROWS_AS(time_of(built("ring", 4), 4096, 0, 0), Error);
   Model model = model_of(1, 1);
   model.host_of_rank = {0};
