@@ -128,6 +128,14 @@ std::optional<AutoGap> auto_gap(const Outcome& outcome) {
   return gap;
 }
 
+double typical_spread(const Outcome& outcome) {
+  std::vector<double> spreads;
+  for (const auto& row : outcome.cells)
+    for (const Cell& cell : row)
+      if (cell.measured()) spreads.push_back(cell.spread());
+  return perf::median(spreads);
+}
+
 double bus_bandwidth(std::size_t bytes, double time_us, int ranks) {
   return time_us > 0 ? static_cast<double>(bytes) / time_us * 1e-3 * 2 * (ranks - 1) / ranks : 0;
 }

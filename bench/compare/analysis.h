@@ -50,6 +50,9 @@ struct AutoGap {
 std::optional<AutoGap> auto_gap(const Outcome& outcome);
 std::optional<double> auto_ratio(const Outcome& outcome, std::size_t size);
 
+// The median over all cells of their spread: how much the machine was disturbed.
+double typical_spread(const Outcome& outcome);
+
 // GB/s: bytes over time, times 2 (n - 1) / n.
 double bus_bandwidth(std::size_t bytes, double time_us, int ranks);
 

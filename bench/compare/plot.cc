@@ -14,7 +14,7 @@ namespace {
 // The picture, in its own units; a page scales it.
 constexpr double kWidth = 680, kHeight = 430;
 constexpr double kLeft = 66, kRight = 18, kTop = 74, kBottom = 50;
-constexpr double kMarkRows = 3;  // labels of marks take turns on so many lines
+constexpr std::size_t kMarkRows = 3;  // lines of labels above the plot
 
 __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...) {
   std::array<char, 512> text{};
@@ -98,17 +98,30 @@ void draw_bands(std::string& svg, const Plot& plot, const Axes& axes) {
   }
 }
 
+// A label takes the first line above the plot where it is free of its neighbours; where none is, the size alone is
+// tried, and the dashed line's title says the rest.
 void draw_marks(std::string& svg, const Plot& plot, const Axes& axes) {
-  int row = 0;
+  constexpr double kCharacter = 6.2;  // generous width of one at this size
+  std::array<double, kMarkRows> taken{};
   for (const PlotMark& mark : plot.marks) {
     const double x = axes.x(mark.x);
-    const double y = kTop - 6 - 13 * (row++ % static_cast<int>(kMarkRows));
-    // A label near an edge grows towards the middle.
-    const char* anchor = x < kLeft + 90 ? "start" : x > kWidth - kRight - 90 ? "end" : "middle";
-    svg += format("<line class=\"mark\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", x, y + 2, x,
-                  kHeight - kBottom);
-    svg += format("<text class=\"marktext\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor) +
-           escape_html(mark.label) + "</text>";
+    svg += format("<line class=\"mark\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\">", x, kTop - 4, x,
+                  kHeight - kBottom) +
+           "<title>" + escape_html(mark.label + " " + bytes_text(mark.x)) + "</title></line>";
+    bool placed = false;
+    for (const std::string& label : {mark.label + " " + bytes_text(mark.x), bytes_text(mark.x)}) {
+      const double width = kCharacter * static_cast<double>(label.size());
+      const double left = std::clamp(x - width / 2, kLeft - 40, kWidth - kRight - width);
+      for (std::size_t row = 0; row < taken.size() && !placed; ++row) {
+        if (left < taken[row]) continue;
+        taken[row] = left + width + 4;
+        placed = true;
+        svg += format("<text class=\"marktext\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", left + width / 2,
+                      kTop - 7 - 13 * static_cast<double>(row)) +
+               escape_html(label) + "</text>";
+      }
+      if (placed) break;
+    }
   }
 }
 

@@ -22,7 +22,7 @@ struct PlotSeries {
 
 struct PlotMark {
   double x;
-  std::string label;
+  std::string label;  // the size is added
 };
 
 // A strip along the bottom of the plot in a series' colour: here it leads.

@@ -54,9 +54,8 @@ std::vector<PlotMark> crossover_marks(const Outcome& outcome) {
   std::vector<PlotMark> marks;
   const std::vector<Lead> list = leads(outcome);
   for (std::size_t i = 1; i < list.size(); ++i)
-    marks.push_back({list[i].from_bytes, outcome.algorithms[list[i - 1].algorithm] + " \u2192 " +
-                                             outcome.algorithms[list[i].algorithm] + " " +
-                                             bytes_text(list[i].from_bytes)});
+    marks.push_back({list[i].from_bytes,
+                     outcome.algorithms[list[i - 1].algorithm] + " \u2192 " + outcome.algorithms[list[i].algorithm]});
   return marks;
 }
 

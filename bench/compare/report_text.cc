@@ -12,6 +12,8 @@
 namespace tutti::compare {
 namespace {
 
+constexpr double kNoisy = 0.25;  // a typical spread above this is a disturbed measurement
+
 std::string right(const std::string& text, std::size_t width) {
   return text.size() >= width ? text : std::string(width - text.size(), ' ') + text;
 }
@@ -70,8 +72,7 @@ std::string summary(const Outcome& outcome) {
   if (list.empty()) return who + "nothing was measured.";
   std::string text = who + outcome.algorithms[list[0].algorithm] + " is fastest";
   for (std::size_t i = 1; i < list.size(); ++i)
-    text += (i == 1 ? " up to " : " up to ") + bytes_text(list[i].from_bytes) + ", then " +
-            outcome.algorithms[list[i].algorithm];
+    text += " up to " + bytes_text(list[i].from_bytes) + ", then " + outcome.algorithms[list[i].algorithm];
   text += list.size() == 1 ? " at every size." : ".";
   if (const auto gap = auto_gap(outcome)) {
     if (gap->worst_ratio <= 1.1)
@@ -81,6 +82,9 @@ std::string summary(const Outcome& outcome) {
       text += " The automatic choice is up to " + number_text(std::round((gap->worst_ratio - 1) * 100)) +
               "% behind the best (at " + bytes_text(static_cast<double>(outcome.sizes[gap->worst_size])) + ").";
   }
+  if (const double spread = typical_spread(outcome); spread > kNoisy)
+    text += " Take this with care: the machine was busy, a figure typically varied by " +
+            number_text(std::round(100 * spread)) + "% from round to round.";
   return text;
 }
 

@@ -143,6 +143,25 @@ TEST_CASE("the automatic choice is judged against the best forced algorithm") {
   CHECK(bus_bandwidth(1000, 1, 4) == Approx(1.5));
 }
 
+TEST_CASE("a disturbed measurement is called one") {
+  Outcome o = outcome(kSizes, {"tree", "auto"}, {{1, 1, 4, 64}, {1, 1, 4, 64}});
+  CHECK(typical_spread(o) == 0);
+  CHECK_THAT(summary(o), !Catch::Contains("Take this with care"));
+  for (auto& row : o.cells)
+    for (Cell& cell : row) cell.round_us = {1, 2, 3};  // quartiles 1.5 and 2.5
+  CHECK(typical_spread(o) == Approx(0.5));
+  CHECK_THAT(summary(o), Catch::Contains("Take this with care") && Catch::Contains("varied by 50%"));
+}
+
+TEST_CASE("labels of crossovers do not lie on each other") {
+  Plot plot{"t", "y", {{"s", 0, false, {{8, 1, 1, 1, "p"}, {8192, 9, 9, 9, "q"}}}}, {}, {}};
+  for (double x = 16; x < 64; x += 4) plot.marks.push_back({x, "a long name of one -> another"});
+  const std::string svg = to_svg(plot);
+  CHECK(occurrences(svg, "class=\"mark\"") == 12);
+  CHECK(occurrences(svg, "class=\"marktext\"") >= 3);
+  CHECK(occurrences(svg, "class=\"marktext\"") <= 6);
+}
+
 TEST_CASE("results travel from the ranks unchanged") {
   Outcome o = outcome(kSizes, {"tree", "auto"}, {{1, 0.1, 4, 0}, {1.0 / 3, 2, 3, 4}});
   const Outcome back = outcome_from_json_text(to_json_text(o));
@@ -174,7 +193,7 @@ TEST_CASE("the page is escaped, whole, and asks for nothing outside") {
   for (const char* outside : {"http://", "https://", "src=", "url(", "@import", "<link"})
     CHECK(html.find(outside) == std::string::npos);
   CHECK(occurrences(html, "<svg class=\"plot\"") == 2);
-  CHECK(occurrences(html, "<title>") == 1 + 2 * 3 * kSizes.size());  // the page's and every point's
+  CHECK(occurrences(html, "<title>") == 1 + 2 * (3 * kSizes.size() + 1));  // the page, every point and the mark
   CHECK(occurrences(html, "class=\"mark\"") == 2);
   for (const char* element : {"svg", "table", "tr", "div", "section", "text", "g"})
     CHECK(occurrences(html, std::string("<") + element + " ") + occurrences(html, std::string("<") + element + ">") ==
