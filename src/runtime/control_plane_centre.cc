@@ -258,11 +258,14 @@ void ControlCore::take_report(Reader& reader) {
 
 // Another rank is stuck in `record`: if this rank calls otherwise, the centre must hear of it.
 void ControlCore::compare(const OperationRecord& record) {
-  const OperationRecord mine = own_state().current;
-  if (mine.sequence != record.sequence || mine == record) return;
-  Writer report;
-  put(report, mine);
-  to_centre(kStall, report.bytes());
+  RankState state = own_state();
+  state.recent.push_back(state.current);
+  for (const OperationRecord& mine : state.recent) {
+    if (mine.sequence != record.sequence || mine == record) continue;
+    Writer report;
+    put(report, mine);
+    return to_centre(kStall, report.bytes());
+  }
 }
 
 }  // namespace tutti::runtime

@@ -2,6 +2,7 @@
 // costs a few plain stores and no reader can hold it up.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -19,11 +20,13 @@ class RecordBoard {
     const std::uint64_t version = version_.load(std::memory_order_relaxed);
     version_.store(version + 1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
-    kind_.store(std::uint64_t(record.collective) | std::uint64_t(record.type) << 8 | std::uint64_t(record.op) << 16 |
-                    std::uint64_t(std::uint32_t(record.root)) << 32,
-                std::memory_order_relaxed);
-    count_.store(record.count, std::memory_order_relaxed);
-    plan_.store(record.plan, std::memory_order_relaxed);
+    Entry& entry = entries_[record.sequence % kRecent];
+    entry.kind.store(std::uint64_t(record.collective) | std::uint64_t(record.type) << 8 |
+                         std::uint64_t(record.op) << 16 | std::uint64_t(std::uint32_t(record.root)) << 32,
+                     std::memory_order_relaxed);
+    entry.count.store(record.count, std::memory_order_relaxed);
+    entry.plan.store(record.plan, std::memory_order_relaxed);
+    entry.sequence.store(record.sequence, std::memory_order_relaxed);
     sequence_.store(record.sequence, std::memory_order_relaxed);
     version_.store(version + 2, std::memory_order_release);
   }
@@ -40,11 +43,10 @@ class RecordBoard {
     RankState state;
     for (;;) {
       const std::uint64_t version = version_.load(std::memory_order_acquire);
-      const std::uint64_t kind = kind_.load(std::memory_order_relaxed);
-      state.current = {sequence_.load(std::memory_order_relaxed), static_cast<Collective>(kind & 0xff),
-                       static_cast<DataType>(kind >> 8 & 0xff),   static_cast<ReduceOp>(kind >> 16 & 0xff),
-                       static_cast<std::int32_t>(kind >> 32),     count_.load(std::memory_order_relaxed),
-                       plan_.load(std::memory_order_relaxed)};
+      const std::uint64_t sequence = sequence_.load(std::memory_order_relaxed);
+      state.current = copy(entries_[sequence % kRecent]);
+      state.recent.clear();
+      for (const Entry& entry : entries_) state.recent.push_back(copy(entry));
       std::atomic_thread_fence(std::memory_order_acquire);
       if (version % 2 == 0 && version_.load(std::memory_order_relaxed) == version) break;
     }
@@ -57,8 +59,24 @@ class RecordBoard {
   }
 
  private:
+  // A rank whose calls need nobody's answer (a broadcast's root) runs ahead of the others by as many calls as a port
+  // has slots, and then waits; its last calls are kept for comparison with theirs.
+  static constexpr std::size_t kRecent = 16;
+  struct Entry {
+    std::atomic<std::uint64_t> sequence{0}, kind{0}, count{0}, plan{0};
+  };
+
+  static OperationRecord copy(const Entry& entry) {
+    const std::uint64_t kind = entry.kind.load(std::memory_order_relaxed);
+    return {entry.sequence.load(std::memory_order_relaxed), static_cast<Collective>(kind & 0xff),
+            static_cast<DataType>(kind >> 8 & 0xff),        static_cast<ReduceOp>(kind >> 16 & 0xff),
+            static_cast<std::int32_t>(kind >> 32),          entry.count.load(std::memory_order_relaxed),
+            entry.plan.load(std::memory_order_relaxed)};
+  }
+
   std::atomic<std::uint64_t> version_{0};
-  std::atomic<std::uint64_t> sequence_{0}, kind_{0}, count_{0}, plan_{0}, finished_{0};
+  std::atomic<std::uint64_t> sequence_{0}, finished_{0};
+  std::array<Entry, kRecent> entries_;
   mutable std::mutex mutex_;
   std::string waiting_;
 };
