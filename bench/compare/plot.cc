@@ -13,7 +13,7 @@ namespace {
 
 // The picture, in its own units; a page scales it.
 constexpr double kWidth = 680, kHeight = 430;
-constexpr double kLeft = 66, kRight = 18, kTop = 74, kBottom = 50;
+constexpr double kLeft = 74, kRight = 18, kTop = 74, kBottom = 50;
 constexpr std::size_t kMarkRows = 3;  // lines of labels above the plot
 
 __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...) {
@@ -208,7 +208,7 @@ std::string to_svg(const Plot& plot) {
   draw_grid(svg, axes);
   svg += format("<text class=\"axis\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">message size</text>",
                 (kLeft + kWidth - kRight) / 2, kHeight - 10);
-  svg += format("<text class=\"axis\" transform=\"translate(16 %.1f) rotate(-90)\" text-anchor=\"middle\">",
+  svg += format("<text class=\"axis\" transform=\"translate(14 %.1f) rotate(-90)\" text-anchor=\"middle\">",
                 (kTop + kHeight - kBottom) / 2) +
          escape_html(plot.y_label) + "</text>\n";
   draw_bands(svg, plot, axes);
