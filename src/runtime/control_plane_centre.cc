@@ -67,7 +67,8 @@ void ControlCore::to_member(int rank, std::uint8_t type, const Bytes& payload) {
 }
 
 void ControlCore::to_all(std::uint8_t type, const Bytes& payload) {
-  for (int rank = 0; rank < size_; ++rank) to_member(rank, type, payload);
+  // This rank last: what its callers do on hearing it (stop, end the process) must not keep it from the others.
+  for (int rank = size_ - 1; rank >= 0; --rank) to_member(rank, type, payload);
 }
 
 void ControlCore::on_request(int from, const Frame& frame) {

@@ -114,7 +114,7 @@ TEST_CASE("a stalled call is compared with ranks that report nothing", "[control
 TEST_CASE("equal calls that stall are no fault", "[control]") {
   const UniqueId id = UniqueId::create();
   const auto failures = on_threads(3, [&](int rank) {
-    const auto plane = connect(id, rank, 3, [] { return RankState{record_of(9), true, ""}; });
+    const auto plane = connect(id, rank, 3, [] { return state_of(record_of(9), true, ""); });
     for (int i = 0; i < 60; ++i) {
       plane->report_stall(record_of(9));
       std::this_thread::sleep_for(milliseconds(5));
@@ -183,11 +183,11 @@ TEST_CASE("inspect says what every rank does", "[control]") {
   std::string report;
   const auto failures = on_threads(5, [&](int rank) {
     const auto plane = connect(id, rank, 5, [rank] {
-      if (rank == 0) return RankState{record_of(5), true, "a message from rank 2"};
-      if (rank == 1) return RankState{record_of(5), true, ""};
-      if (rank == 2) return RankState{record_of(4), false, ""};
-      if (rank == 3) return RankState{record_of(4), true, "a message from rank 1"};
-      return RankState{record_of(5), false, ""};
+      if (rank == 0) return state_of(record_of(5), true, "a message from rank 2");
+      if (rank == 1) return state_of(record_of(5), true, "");
+      if (rank == 2) return state_of(record_of(4), false, "");
+      if (rank == 3) return state_of(record_of(4), true, "a message from rank 1");
+      return state_of(record_of(5), false, "");
     });
     plane->all_gather({}, soon());
     if (rank == inquirer) report = plane->inspect(record_of(5));

@@ -32,6 +32,14 @@ inline void require(bool fact, const std::string& what) {
   if (!fact) throw std::runtime_error("not so: " + what);
 }
 
+inline runtime::RankState state_of(const runtime::OperationRecord& current, bool running, const std::string& waiting) {
+  runtime::RankState state;
+  state.current = current;
+  state.running = running;
+  state.waiting = waiting;
+  return state;
+}
+
 inline std::unique_ptr<runtime::ControlPlane> connect(const UniqueId& id, int rank, int size,
                                                       std::function<runtime::RankState()> state = {},
                                                       std::chrono::steady_clock::time_point deadline = soon()) {

@@ -165,8 +165,9 @@ TEST_CASE("ranks under torchrun meet through its store, again and again, and aft
 }
 
 TEST_CASE("a rank that comes before the store waits for it", "[torch]") {
-  std::uint16_t port = 0;
-  { port = port_of(listen_tcp(0)); }
+  const base::Fd bound = listen_tcp(0);
+  ::shutdown(bound.get(), SHUT_RD);  // nobody listens any more, and nobody else gets the port
+  const std::uint16_t port = port_of(bound);
   std::string failure;
   std::thread early([&] {
     try {
