@@ -9,7 +9,7 @@ usage: tools/quickstart.sh [-j N] [--out DIR] [--no-install] [-h]
 Installs missing packages, builds Tutti in build/release, compares the all-reduce algorithms for 2 and 4 ranks and
 trains a small neural network on handwritten digits with 2 ranks. After the build it takes less than a minute.
   -j N           compilers at a time (default here: $(default_jobs))
-  --out DIR      folder for report.html, report.csv and pictures (default: out/quickstart in the source tree)
+  --out DIR      folder for report.html, report.csv and a picture (default: out/quickstart in the source tree)
   --no-install   do not install packages
   -h, --help     this help
 END
@@ -42,10 +42,9 @@ tutti=$root/build/release/bin/tutti
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
-heading "How ring and tree work: pictures"
-for algorithm in ring tree; do
-  "$tutti" plan --algo "$algorithm" --ranks 8 --svg "$out/$algorithm.svg"
-done
+heading "How ring and tree work: a picture"
+"$tutti" plan --algo ring,tree --ranks 8 --svg "$out/ring_vs_tree.svg"
+echo "$out/ring_vs_tree.svg"
 
 heading "All-reduce algorithms on this machine"
 "$tutti" compare --ranks 2,4 --sizes 8:4M:x8 --rounds 5 --out "$out" </dev/null
@@ -56,6 +55,6 @@ accuracy=$(grep -io 'test accuracy[^,;]*' "$out/train.txt" | tail -n 1) || true
 
 heading "Done"
 echo "Measurements:  $out/report.html  (open it in a browser; the numbers are in report.csv)"
-echo "Pictures:      $out/ring.svg, $out/tree.svg"
+echo "Picture:       $out/ring_vs_tree.svg"
 echo "Training:      ${accuracy:-see $out/train.txt}"
 echo "Next:          $tutti --help; README.md; docs/algorithms.md"
