@@ -1,0 +1,195 @@
+#include "bench/peers/harness.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <stdexcept>
+
+namespace tutti::peers {
+namespace {
+
+constexpr int kPollsBeforeYield = 200;  // a waiting rank gives its core away after these, so that ranks may share cores
+constexpr int kYieldsPerLookAtClock = 1024;
+constexpr std::chrono::seconds kPatience{60};
+
+[[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
+
+[[noreturn]] void fail_errno(const std::string& what) { fail(what + ": " + std::strerror(errno)); }
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+template <class Ready>
+void wait_until(const Ready& ready) {
+  for (int poll = 0; poll < kPollsBeforeYield; ++poll) {
+    if (ready()) return;
+    relax();
+  }
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  for (int yields = 0; !ready(); ++yields) {
+    sched_yield();
+    if (yields % kYieldsPerLookAtClock == 0 && Clock::now() > deadline)
+      fail("a rank did not come to the control page's barrier within 60 s; it may have died or hang in its library");
+  }
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::size_t start = 0;
+  for (std::size_t comma = text.find(','); comma != std::string::npos; comma = text.find(',', start)) {
+    parts.push_back(text.substr(start, comma - start));
+    start = comma + 1;
+  }
+  parts.push_back(text.substr(start));
+  return parts;
+}
+
+template <class Number>
+Number number_from(const std::string& flag, const std::string& text, Number least, Number most) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
+    fail(flag + " is '" + text + "'; valid: a number from " + std::to_string(least) + " to " + std::to_string(most));
+  return value;
+}
+
+std::vector<std::size_t> sizes_from(const std::string& text) {
+  std::vector<std::size_t> sizes;
+  for (const std::string& part : split(text)) {
+    sizes.push_back(number_from<std::size_t>("--sizes", part, sizeof(float), std::size_t{1} << 34));
+    if (sizes.back() % sizeof(float) != 0) fail("--sizes has '" + part + "'; valid: bytes of whole float32 elements");
+  }
+  return sizes;
+}
+
+void choose_variants(Settings& settings, const std::string& text) {
+  settings.touched = settings.untouched = false;
+  for (const std::string& part : split(text)) {
+    if (part == "touched")
+      settings.touched = true;
+    else if (part == "untouched")
+      settings.untouched = true;
+    else
+      fail("--variants has '" + part + "'; valid: touched, untouched");
+  }
+}
+
+}  // namespace
+
+Settings Settings::from_arguments(int argc, char** argv) {
+  Settings settings;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string flag = argv[i];
+    if (i + 1 == argc) fail(flag + " lacks its value");
+    const std::string value = argv[i + 1];
+    if (flag == "--page")
+      settings.page = value;
+    else if (flag == "--out")
+      settings.out = value;
+    else if (flag == "--sizes")
+      settings.sizes = sizes_from(value);
+    else if (flag == "--loop-ms")
+      settings.loop_ms = number_from<double>(flag, value, 0.1, 60000);
+    else if (flag == "--variants")
+      choose_variants(settings, value);
+    else
+      fail("unknown flag '" + flag + "'; valid: --page, --out, --sizes, --loop-ms, --variants");
+  }
+  if (settings.page.empty() || settings.out.empty() || settings.sizes.empty())
+    fail("--page, --out and --sizes are needed; bench/peers/run.py gives them");
+  return settings;
+}
+
+ControlPage::ControlPage(const std::string& path, int rank, int ranks) : rank_(rank), ranks_(ranks) {
+  if (ranks < 1 || ranks > kMostRanks || rank < 0 || rank >= ranks)
+    fail("rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " ranks; valid: 1 to 64 ranks");
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) fail_errno("cannot open the control page " + path);
+  const bool sized = ftruncate(file, sizeof(Layout)) == 0;  // zeros; the same size from every rank
+  void* mapped = sized ? mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  const int error = errno;
+  close(file);
+  errno = error;
+  if (mapped == MAP_FAILED) fail_errno("cannot map the control page " + path);
+  layout_ = static_cast<Layout*>(mapped);
+  barrier();
+}
+
+ControlPage::~ControlPage() { munmap(layout_, sizeof(Layout)); }
+
+void ControlPage::barrier() {
+  const std::uint32_t generation = layout_->generation.value.load(std::memory_order_acquire);
+  if (layout_->arrived.value.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(ranks_)) {
+    layout_->arrived.value.store(0, std::memory_order_relaxed);
+    layout_->generation.value.store(generation + 1, std::memory_order_release);
+    return;
+  }
+  wait_until([&] { return layout_->generation.value.load(std::memory_order_acquire) != generation; });
+}
+
+double ControlPage::max(double value) {
+  const int turn = turn_;
+  turn_ = 1 - turn_;
+  layout_->cells[rank_].value[turn] = value;
+  barrier();
+  double most = value;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const double other = layout_->cells[rank].value[turn];
+    most = other > most ? other : most;
+  }
+  return most;
+}
+
+void write_input(float* data, std::size_t count, int rank, std::uint32_t version) {
+  for (std::size_t i = 0; i < count; ++i) data[i] = value_of(i, rank, version);
+}
+
+std::size_t wrong_elements(const float* output, std::size_t count, int ranks, std::uint32_t version) {
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    float expected = 0;
+    for (int rank = 0; rank < ranks; ++rank) expected += value_of(i, rank, version);
+    wrong += output[i] != expected ? 1 : 0;
+  }
+  return wrong;
+}
+
+std::uint32_t read_all(const float* data, std::size_t count) {
+  std::uint32_t sum = 0;
+  for (std::size_t i = 0; i < count; ++i) sum += std::bit_cast<std::uint32_t>(data[i]);
+  return sum;
+}
+
+Buffer::Buffer(std::size_t count) {
+  constexpr std::size_t kPage = 4096;
+  const std::size_t bytes = (count * sizeof(float) + kPage - 1) / kPage * kPage + kPage;
+  void* memory = std::aligned_alloc(kPage, bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  std::memset(memory, 0xff, bytes);
+  data_.reset(static_cast<float*>(memory));
+}
+
+void Buffer::Free::operator()(float* data) const { std::free(data); }
+
+void write_row(const Settings& settings, const Row& row) {
+  std::ofstream file(settings.out, std::ios::app);
+  file.precision(9);
+  file << row.algorithm << '\t' << row.variant << '\t' << row.bytes << '\t' << row.us << '\t' << row.calls << '\t'
+       << row.wrong << '\t' << row.detail << '\n';
+  if (!file.flush()) fail("cannot write the results to " + settings.out);
+}
+
+}  // namespace tutti::peers
