@@ -107,7 +107,7 @@ std::shared_ptr<Door> open_meeting(const std::shared_ptr<Engine>& engine, const 
                                    Clock::time_point deadline) {
   base::Fd tcp;
   if (meeting.port != 0) tcp = listen_patiently(meeting.port, deadline);
-  base::Fd local = listen_local_patiently(local_name(meeting.secret, meeting.name), deadline);
+  base::Fd local = listen_local_patiently(local_name(meeting.secret, meeting.name, meeting.port), deadline);
   return Meeting::open(engine, std::move(tcp), std::move(local), meeting.secret, meeting.name, place_of(meeting));
 }
 

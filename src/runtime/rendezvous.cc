@@ -216,7 +216,7 @@ class Knocking {
 };
 
 std::vector<Endpoint> find_meeting(const MeetingPoint& meeting, std::string& why) {
-  std::vector<Endpoint> endpoints{unix_endpoint(local_name(meeting.secret, meeting.name))};
+  std::vector<Endpoint> endpoints{unix_endpoint(local_name(meeting.secret, meeting.name, meeting.port))};
   if (meeting.port == 0) return endpoints;
   for (const std::string& host : meeting.hosts)
     for (Endpoint& endpoint : resolve(host, meeting.port, why)) endpoints.push_back(endpoint);
@@ -226,12 +226,12 @@ std::vector<Endpoint> find_meeting(const MeetingPoint& meeting, std::string& why
 
 }  // namespace
 
-std::string local_name(const Secret& secret, const std::string& job) {
-  return "tutti-" + secret_name(secret, "meeting " + job);
+std::string local_name(const Secret& secret, const std::string& job, std::uint16_t port) {
+  return "tutti-" + secret_name(secret, "meeting " + std::to_string(port) + " " + job);
 }
 
 std::string place_of(const MeetingPoint& meeting) {
-  if (meeting.port == 0) return "this host's socket @" + local_name(meeting.secret, meeting.name);
+  if (meeting.port == 0) return "this host's socket @" + local_name(meeting.secret, meeting.name, meeting.port);
   std::string hosts;
   for (const std::string& host : meeting.hosts)
     hosts += (hosts.empty() ? "" : ", ") + (host.find(':') == std::string::npos ? host : "[" + host + "]");

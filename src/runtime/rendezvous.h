@@ -84,8 +84,8 @@ struct Meeting {
                                     const std::string& job, const std::string& where);
 };
 
-// The name of the Unix socket of a meeting.
-std::string local_name(const Secret& secret, const std::string& job);
+// The name of the Unix socket of a meeting; the port (0: none) tells jobs apart that say nothing else of themselves.
+std::string local_name(const Secret& secret, const std::string& job, std::uint16_t port);
 
 // Calls at a door until it lets the caller in, or throws. `find` gives the addresses to try in each round.
 struct Call {

@@ -54,8 +54,8 @@ UniqueId UniqueId::create() {
   const runtime::Secret secret = runtime::random_secret();
   auto engine = runtime::Engine::acquire();
   base::Fd tcp = runtime::listen_tcp(0);
-  base::Fd local = runtime::listen_unix(runtime::local_name(secret, ""));
   const std::uint16_t port = runtime::port_of(tcp);
+  base::Fd local = runtime::listen_unix(runtime::local_name(secret, "", port));
 
   runtime::Bytes addresses;
   std::uint8_t count = 0;

@@ -344,3 +344,14 @@ TEST_CASE("decoders take any bytes", "[wire]") {
   }
   CHECK(readable > 0);  // flips in a name still decode; the point is that nothing crashed
 }
+
+TEST_CASE("two jobs that differ in nothing but their port do not meet", "[rendezvous]") {
+  const std::uint16_t one = free_port(), two = free_port();
+  const auto failures = on_threads(5, [&](int i) {
+    const bool first = i < 2;
+    const auto plane = ControlPlane::connect(launched(first ? i : i - 2, first ? 2 : 3, first ? one : two), soon(), {});
+    plane->all_gather({}, soon());
+    plane->leave(0);
+  });
+  CHECK(failures == std::vector<std::string>(5));
+}
