@@ -14,6 +14,7 @@ constexpr int kUsageError = 2;  // the command line is wrong; nothing was done
 
 using AddCommand = void (*)(CLI::App&);
 
+// clang-format off
 constexpr AddCommand kCommands[] = {
     tutti::tools::add_compare,
     tutti::tools::add_explain,
@@ -23,6 +24,7 @@ constexpr AddCommand kCommands[] = {
     tutti::tools::add_topo,
     tutti::tools::add_train,
 };
+// clang-format on
 
 // The chosen subcommand, or the app itself.
 const CLI::App& chosen(const CLI::App& app) {
