@@ -11,7 +11,6 @@ Exit status: 0 when all launches ended well and all data were right, 1 when not,
 was built (for CTest, a skipped test).
 """
 import argparse
-import csv
 import ctypes
 import datetime
 import glob
@@ -22,21 +21,20 @@ import resource
 import shlex
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True  # leave the source tree as it is
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from report import KIB, MIB, NAMES, VARIANTS, report, summarise, write_csv  # noqa: E402
+
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-KIB, MIB = 1 << 10, 1 << 20
 DEFAULT_SIZES = [8, 64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
 QUICK_SIZES = [8, 4 * KIB, 256 * KIB]
-VARIANTS = ("touched", "untouched")
-NAMES = {"tutti": "Tutti", "openmpi": "Open MPI", "gloo": "Gloo"}
 PROGRAMS = {"tutti": "tutti_bench", "openmpi": "mpi_bench", "gloo": "gloo_bench"}
 SKIPPED = 77
-SMALL = 64 * KIB  # Gloo sleeps between messages; up to here its wake-ups are what is compared
 
 
 # ---- flags ---------------------------------------------------------------------------------------------------------
@@ -75,7 +73,8 @@ def flags():
     parser.add_argument("--bin", help="directory with tutti, tutti_bench, ... (default: the newest under build/)")
     parser.add_argument("--rounds", type=whole(1, 1000), default=5)
     parser.add_argument("--ranks", type=list_of(whole(1, 64)), default=[2, 4, 8], help="default 2,4,8")
-    parser.add_argument("--sizes", type=list_of(size_from), default=DEFAULT_SIZES, help="default 8, then 64 to 64M by 4")
+    parser.add_argument("--sizes", type=list_of(size_from), default=DEFAULT_SIZES,
+                        help="default 8, then 64 to 64M by 4")
     parser.add_argument("--peers", type=list_of(peer_name), default=list(NAMES), help="default tutti,openmpi,gloo")
     parser.add_argument("--loop-ms", type=whole(1, 60000), default=40, help="length of one timed loop, default 40")
     parser.add_argument("--seconds", type=whole(1, 86400), default=560,
@@ -167,7 +166,8 @@ def conditions(given, peers):
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
     versions = {"tutti": "Tutti " + (output_of("git", "describe", "--always", "--dirty") or "of unknown version")}
-    versions["openmpi"] = "Open MPI " + (output_of(mpirun() or "mpirun", "--version").split("\n")[0].split() or ["?"])[-1]
+    banner = output_of(mpirun() or "mpirun", "--version").split("\n")[0]  # "mpirun.openmpi (OpenRTE) 4.1.4"
+    versions["openmpi"] = "Open MPI " + (banner.split() or ["of unknown version"])[-1]
     versions["gloo"] = "Gloo " + (output_of("dpkg-query", "-W", "-f", "${Version}", "libgloo0") or "of unknown version")
     return {
         "cpu": models[0] if models else platform.machine(),
@@ -283,11 +283,19 @@ def rows_in(path):
              "wrong": int(p[5]), "detail": p[6]} for p in parts]
 
 
-def run_rounds(given, peers):
+def measure_limits(given, limits):
+    """Adds what the machine itself gives now (limit.cc) to `limits`: name and unit to a list of values."""
+    for line in output_of(os.path.join(given.bin, "limit")).splitlines():
+        name, value, unit = line.split("\t")
+        limits.setdefault((name, unit), []).append(float(value))
+
+
+def run_rounds(given, peers, limits):
     """All launches: rows with peer, ranks and round, error texts, and the CPU that others took per launch."""
     rows, errors, disturbance = [], [], []
     begin = time.monotonic()
     for turn in range(given.rounds):
+        measure_limits(given, limits)
         for ranks in given.ranks:
             for peer in peers:
                 if time.monotonic() - begin > given.seconds:
@@ -305,107 +313,6 @@ def run_rounds(given, peers):
                 print(f"round {turn + 1}/{given.rounds}, {ranks} ranks, {NAMES[peer]}: {wall:.1f} s, others' CPU "
                       f"{others:.0%}" + (f"; FAILED: {failed}" if failed else ""), file=sys.stderr, flush=True)
     return rows, errors, disturbance
-
-
-# ---- report --------------------------------------------------------------------------------------------------------
-
-def summarise(rows):
-    """Per ranks, variant, size and peer: the median of its better algorithm and how far the rounds lie from it."""
-    groups = {}
-    for row in rows:
-        key = (row["ranks"], row["variant"], row["bytes"], row["peer"])
-        groups.setdefault(key, {}).setdefault(row["algorithm"], []).append(row)
-    summary = {}
-    for key, algorithms in groups.items():
-        best = min(algorithms, key=lambda name: statistics.median(row["us"] for row in algorithms[name]))
-        times = sorted(row["us"] for row in algorithms[best])
-        median = statistics.median(times)
-        summary[key] = {"us": median, "least": times[0], "most": times[-1], "rounds": len(times), "algorithm": best,
-                        "detail": algorithms[best][-1]["detail"]}
-    return summary
-
-
-def size_text(size):
-    for unit, text in ((MIB, "MiB"), (KIB, "KiB")):
-        if size >= unit and size % unit == 0:
-            return f"{size // unit} {text}"
-    return f"{size} B"
-
-
-def figure(number):
-    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
-
-
-def cell(entry):
-    """Median and, in brackets, the fastest and the slowest round."""
-    if entry is None:
-        return "-"
-    return f"{figure(entry['us'])} ({figure(entry['least'])}-{figure(entry['most'])})"
-
-
-def ratio(above, below):
-    return above["us"] / below["us"] if above and below else None
-
-
-def table(summary, given, ranks, variant):
-    lines = ["| size | Tutti us | Open MPI us | Gloo us | Tutti / Open MPI | Gloo / Tutti | Tutti's algorithm |",
-             "|---:|---:|---:|---:|---:|---:|---|"]
-    for size in given.sizes:
-        tutti, openmpi, gloo = (summary.get((ranks, variant, size, peer)) for peer in NAMES)
-        ratios = [f"{value:.2f}" if value is not None else "-" for value in (ratio(tutti, openmpi), ratio(gloo, tutti))]
-        chosen = tutti["detail"].split(",")[0] if tutti else "-"
-        lines.append(f"| {size_text(size)} | {cell(tutti)} | {cell(openmpi)} | {cell(gloo)} | {ratios[0]} | {ratios[1]} "
-                     f"| {chosen} |")
-    return lines
-
-
-def misses(summary):
-    """Where Tutti misses what the project asks of it, as sentences."""
-    found = []
-    cores = len(os.sched_getaffinity(0))
-    for (ranks, variant, size, peer), tutti in sorted(summary.items()):
-        if peer != "tutti":
-            continue
-        where = f"{ranks} ranks, {variant}, {size_text(size)} ({tutti['detail']})"
-        to_openmpi = ratio(tutti, summary.get((ranks, variant, size, "openmpi")))
-        to_gloo = ratio(summary.get((ranks, variant, size, "gloo")), tutti)
-        bound = 2.0 if ranks > cores else 1.5
-        if to_openmpi and to_openmpi > bound:
-            found.append(f"{where}: {to_openmpi:.2f} times Open MPI's time, at most {bound} is asked")
-        if to_gloo and ranks == 2 and size <= SMALL and to_gloo < 20:
-            found.append(f"{where}: only {to_gloo:.1f} times as fast as Gloo, at least 20 is asked")
-    return found
-
-
-def report(given, facts, summary, errors, disturbance, wrong):
-    rounds = [entry["rounds"] for entry in summary.values()] or [0]
-    lines = [f"{facts['cpu']}, {facts['cores']} cores, {facts['kernel']}; {'; '.join(facts['versions'])}; "
-             f"{facts['date']}.", "",
-             "Command: `" + facts["command"] + "`", "",
-             f"All-reduce of float32, sum, between processes. Microseconds: median of {min(rounds)} to {max(rounds)} "
-             "rounds, with the fastest and the slowest in brackets. Gloo: the better of its ring and its "
-             "halving-doubling. Other programs took on average "
-             f"{statistics.mean(disturbance or [0]):.1%} of the CPU, at most {max(disturbance or [0]):.1%} of it in one "
-             f"launch. Wrong elements: {wrong}."]
-    for ranks in given.ranks:
-        for variant in VARIANTS:
-            lines += ["", f"**{ranks} ranks, {variant}**", ""] + table(summary, given, ranks, variant)
-    lines += ["", "Asked of Tutti: with a core per rank at most 1.5 times Open MPI's time at every size, and with 2 ranks "
-              "up to 64 KiB at least 20 times as fast as Gloo; with more ranks than cores at most twice Open MPI's time."]
-    missed = misses(summary)
-    if any(peer == "tutti" for _, _, _, peer in summary):
-        lines += ["", *([f"- missed: {text}" for text in missed] or ["All of it holds in this run."])]
-    lines += [f"- failed launch: {text}" for text in errors]
-    return "\n".join(lines) + "\n"
-
-
-def write_csv(path, summary):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["ranks", "variant", "bytes", "peer", "algorithm", "us", "least", "most", "rounds", "detail"])
-        for (ranks, variant, size, peer), entry in sorted(summary.items()):
-            writer.writerow([ranks, variant, size, peer, entry["algorithm"], entry["us"], entry["least"], entry["most"],
-                             entry["rounds"], entry["detail"]])
 
 
 def built(given):
@@ -435,10 +342,11 @@ def main():
     if given.priority:
         take_priority()
     facts = conditions(given, peers)
-    rows, errors, disturbance = run_rounds(given, peers)
+    limits = {}
+    rows, errors, disturbance = run_rounds(given, peers, limits)
     summary = summarise(rows)
     wrong = sum(row["wrong"] for row in rows)
-    text = report(given, facts, summary, errors, disturbance, wrong)
+    text = report(given, facts, summary, limits, errors, disturbance, wrong)
     print(text)
     if given.markdown:
         with open(given.markdown, "w", encoding="utf-8") as file:
@@ -447,7 +355,9 @@ def main():
         write_csv(given.csv, summary)
     if given.json:
         with open(given.json, "w", encoding="utf-8") as file:
-            json.dump({"conditions": facts, "others_cpu": disturbance, "errors": errors, "rows": rows}, file, indent=1)
+            named = {name: {"unit": unit, "values": values} for (name, unit), values in limits.items()}
+            json.dump({"conditions": facts, "limits": named, "others_cpu": disturbance, "errors": errors, "rows": rows},
+                      file, indent=1)
     expected = {(ranks, variant, size, peer) for ranks in given.ranks for variant in VARIANTS for size in given.sizes
                 for peer in peers}
     lacking = expected - set(summary)
