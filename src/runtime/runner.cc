@@ -21,6 +21,7 @@ bool scales_before_sum(DataType type) {
   return type == DataType::float16 || type == DataType::float8_e4m3 || type == DataType::float8_e5m2;
 }
 
+constexpr Clock::duration kReportAgain = std::chrono::milliseconds(100);
 constexpr Clock::duration kMismatchPatience =
     std::chrono::milliseconds(500);  // for the control plane to name both calls
 constexpr std::uint16_t kEpoch = 1;
@@ -212,7 +213,7 @@ void Runner::accept(Operation& op, const Request& request) {
   op.deadline = Clock::now() + station_.config.timeout;
   op.phase = Operation::Phase::accepted;
   op.quiescing = false;
-  op.stall_reported = false;
+  op.next_report = {};
   op.mismatched_rank = -1;
   op.error.reset();
   op.last_move = {};
@@ -376,15 +377,11 @@ void Runner::look_around(Operation& op, Clock::duration waited) {
   if (control->fault_raised()) return fail(op, control->fault());
   const Clock::time_point now = Clock::now();
   const bool mismatched = op.mismatched_rank >= 0;
-  if (!op.stall_reported &&
-      (mismatched || waited > (station_.ranks_share_cores ? kStallWhenShared : kStallWhenAlone))) {
+  const Clock::duration patience = station_.ranks_share_cores ? kStallWhenShared : kStallWhenAlone;
+  if ((mismatched || waited > patience) && now > op.next_report) {
     station_.board->set_waiting(waiting_text(op));
     control->report_stall(op.record);
-    op.stall_reported = true;
-  }
-  if (waited > std::chrono::milliseconds(100) && now > op.next_report) {
-    station_.board->set_waiting(waiting_text(op));
-    op.next_report = now + std::chrono::milliseconds(100);
+    op.next_report = now + kReportAgain;
   }
   if (mismatched && waited > kMismatchPatience)
     return fail(op,

@@ -57,6 +57,12 @@ std::size_t status_field(const std::string& name) {
   return 0;
 }
 
+// The engine's thread ends a moment after its last user.
+bool settles(const std::function<std::size_t()>& count, std::size_t limit) {
+  for (int i = 0; i < 200 && count() > limit; ++i) std::this_thread::sleep_for(10ms);
+  return count() <= limit;
+}
+
 }  // namespace
 
 TEST_CASE("a rank killed in the middle of an operation is named on every survivor, at once") {
@@ -300,8 +306,8 @@ TEST_CASE("64 ranks: memory, descriptors and threads are bounded") {
           comm.barrier();
         },
         config);
-    CHECK(descriptors() == descriptors_before);
-    CHECK(status_field("Threads:") == threads_before);
+    CHECK(settles(descriptors, descriptors_before));
+    CHECK(settles([] { return status_field("Threads:"); }, threads_before));
   }
   SECTION("as processes") {
     const auto endings = in_processes(
@@ -329,6 +335,6 @@ TEST_CASE("communicators come and go without a trace") {
       std::vector<float> data(100);
       comm.all_reduce(std::span(data));
     });
-  CHECK(descriptors() == open);
-  CHECK(status_field("Threads:") == threads);
+  CHECK(settles(descriptors, open));
+  CHECK(settles([] { return status_field("Threads:"); }, threads));
 }
