@@ -207,8 +207,7 @@ TEST_CASE("a gradient that was never ready is named on every rank, with the rank
     try {
       ddp.finish();
     } catch (const tutti::Error& error) {
-      CHECK(error.code() == tutti::ErrorCode::invalid_usage);
-      text = error.what();
+      text = error.code() == tutti::ErrorCode::invalid_usage ? error.what() : "wrong code";
     }
     // the next step is sound again
     model.fill(2);
