@@ -10,7 +10,7 @@ die() {
 default_jobs() {
   local cpus memory_kb by_memory
   cpus=$(nproc)
-  memory_kb=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' /proc/meminfo)
+  memory_kb=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' /proc/meminfo 2>/dev/null) || memory_kb=
   by_memory=$((${memory_kb:-1500000} / 1500000))
   if ((by_memory < 1)); then by_memory=1; fi
   echo $((cpus < by_memory ? cpus : by_memory))
