@@ -122,7 +122,8 @@ struct Planner::Impl {
     if (exists)
       chosen = std::find_if(all.begin(), all.end(), [&](const Candidate& c) { return named(c.algorithm); });
     else if (told.insert(collective).second)
-      base::log(base::LogLevel::warn, "TUTTI_ALGO is '" + forced + "', which " + std::string(name_of(collective)) +
+      base::log(base::LogLevel::info, "the algorithm is to be '" + forced + "', which " +
+                                          std::string(name_of(collective)) +
                                           " does not have; the planner chooses for it");
     if (chosen == all.end())
       throw Error(ErrorCode::invalid_argument,

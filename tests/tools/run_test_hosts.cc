@@ -126,7 +126,7 @@ TEST_CASE("wrong host lists name the value and what is valid") {
   CHECK_THAT(run(sandbox, on_hosts("a:2", "true", {"--bind"})).err, Contains("cannot be combined with --hosts"));
 }
 
-TEST_CASE("-n takes the first slots of the hosts") {
+TEST_CASE("with -n, it takes the first slots of the hosts") {
   const Sandbox sandbox;
   use_fake_shell(sandbox);
   REQUIRE(run(sandbox,

@@ -134,7 +134,7 @@ TEST_CASE("a reader that leaves ends the ranks that keep writing") {
   CHECK(sandbox.read("status") == "141\n");
 }
 
-TEST_CASE("--output writes each rank's bytes to files of its own") {
+TEST_CASE("with --output, it writes each rank's bytes to files of its own") {
   const Sandbox sandbox;
   const Result result =
       run(sandbox, shell(3, "printf \"out $RANK\"; printf \"err $RANK\" >&2", {"--output", "logs/run"}));
@@ -197,7 +197,7 @@ TEST_CASE("standard input goes to rank 0 alone") {
   CHECK(sandbox.read("got-2").empty());
 }
 
-TEST_CASE("--bind gives each rank its share of the allowed cores") {
+TEST_CASE("with --bind, it gives each rank its share of the allowed cores") {
   cpu_set_t set;
   CPU_ZERO(&set);
   REQUIRE(sched_getaffinity(0, sizeof set, &set) == 0);
