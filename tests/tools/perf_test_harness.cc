@@ -191,7 +191,7 @@ TEST_CASE("bytes written outside the buffers are counted apart") {
   }
 }
 
-TEST_CASE("-c 0 checks nothing and says so") {
+TEST_CASE("with -c 0, it checks nothing and says so") {
   const Outcome outcome = run(2, {"-b", "64", "-e", "64", "-c", "0", "-n", "1"},
                               [](int, int, std::byte* out, std::size_t) { out[0] ^= std::byte{1}; });
   CHECK(outcome.statuses == std::vector<int>{kGood, kGood});
