@@ -40,13 +40,21 @@ struct BoundProgram {
     std::uint64_t round = 0;
     std::uint32_t step = 0;  // from the start of the lane
   };
+  // How the last call was cut into slices; the next one is likely to have the same count.
+  struct Slicing {
+    std::size_t count = ~std::size_t{0};
+    DataType type = DataType::float32;
+    std::size_t slice = 0;
+    std::size_t rounds = 1;
+  };
 
   CompiledProgram code;
   std::vector<SendEnd*> sends;        // parallel to code.sends
   std::vector<ReceiveEnd*> receives;  // parallel to code.receives; null until the peer has made the ring
   std::size_t unbound = 0;            // how many of `receives` are null
   std::vector<Cursor> cursors;        // one per lane
-  std::vector<ReduceInput> inputs;    // room for the largest step
+  Slicing slicing;
+  std::vector<ReduceInput> inputs;  // room for the largest step
   std::vector<ReduceOutput> outputs;
 };
 

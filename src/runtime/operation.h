@@ -33,7 +33,7 @@ struct Operation {
   BoundProgram* program = nullptr;
   Call call;
   Execution execution;
-  std::optional<Error> error;  // set when it failed
+  std::optional<Error> error;     // set when it failed
   Clock::time_point next_report;  // when to tell the control plane next that it does not move
   int mismatched_rank = -1;       // whose message belongs to another call
   Clock::time_point last_move;    // when the engine's thread first saw it not move

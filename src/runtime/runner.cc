@@ -112,6 +112,7 @@ std::shared_ptr<Work::State> Runner::enqueue(const Request& request) {
   auto state = std::make_shared<Work::State>();
   state->runner = shared_from_this();
   accept(state->operation, request);
+  state->operation.deadline = Clock::now() + station_.config.timeout;  // it may wait behind others
   const std::lock_guard lock(queue_mutex_);
   queue_.push_back(state);
   queued_.fetch_add(1, std::memory_order_release);
@@ -210,7 +211,7 @@ void Runner::drive_to_end(Operation& op) {
 void Runner::accept(Operation& op, const Request& request) {
   op.request = request;
   op.record = {++sequence_, request.collective, request.type, request.op, request.root, request.count, 0};
-  op.deadline = Clock::now() + station_.config.timeout;
+  op.deadline = {};  // set when the operation first has to wait: a look at the clock costs as much as a small message
   op.phase = Operation::Phase::accepted;
   op.quiescing = false;
   op.next_report = {};
@@ -276,8 +277,6 @@ void Runner::prepare(Operation& op) {
   call.output = static_cast<std::byte*>(request.output);
   call.count = request.count;
   call.element_bytes = size_of(request.type);
-  call.slice = plan.slice_elements(request.count, request.type);
-  call.rounds = plan.rounds(request.count, request.type);
   call.fingerprint = fingerprint(op.record);
   const bool average = request.op == ReduceOp::avg;
   call.reduce = station_.kernels->reduce[static_cast<std::size_t>(request.type)]
@@ -288,6 +287,14 @@ void Runner::prepare(Operation& op) {
   call.streaming = request.count * call.element_bytes >= kStreamingBytes;
 
   op.program = program_for(plan);
+  if (op.program != nullptr) {
+    BoundProgram::Slicing& slicing = op.program->slicing;
+    if (slicing.count != request.count || slicing.type != request.type)
+      slicing = {request.count, request.type, plan.slice_elements(request.count, request.type),
+                 plan.rounds(request.count, request.type)};
+    call.slice = slicing.slice;
+    call.rounds = slicing.rounds;
+  }
   if (op.program == nullptr) {  // slot memory is full: all ranks clear theirs first, at this same operation
     op.quiescing = true;
     op.program = quiesce_program_.get();
@@ -376,6 +383,7 @@ void Runner::look_around(Operation& op, Clock::duration waited) {
   if (control == nullptr || op.phase == Operation::Phase::finished) return;
   if (control->fault_raised()) return fail(op, control->fault());
   const Clock::time_point now = Clock::now();
+  if (op.deadline == Clock::time_point{}) op.deadline = now - waited + station_.config.timeout;
   const bool mismatched = op.mismatched_rank >= 0;
   const Clock::duration patience = station_.ranks_share_cores ? kStallWhenShared : kStallWhenAlone;
   if ((mismatched || waited > patience) && now > op.next_report) {

@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -19,8 +22,9 @@
 namespace tutti::transport {
 namespace {
 
-constexpr int kDoorTimeoutSeconds = 10;       // a loaded host with 64 ranks starting at once
-constexpr int kServeTimeoutMicros = 200'000;  // for a stranger that connects and stays silent
+constexpr int kDoorTimeoutSeconds = 10;  // a loaded host with 64 ranks starting at once
+constexpr std::chrono::milliseconds kVisitorPatience{2000};
+constexpr std::size_t kVisitors = 256;
 
 using Token = std::array<unsigned char, crypto_auth_BYTES>;
 
@@ -56,8 +60,8 @@ DoorName random_name() {
   return name;
 }
 
-void set_timeouts(int socket, long seconds, long micros) {
-  const timeval limit{seconds, micros};
+void set_timeouts(int socket, long seconds) {
+  const timeval limit{seconds, 0};
   ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
@@ -104,37 +108,93 @@ base::Fd receive_fd(int socket) {
 
 }  // namespace
 
+class Door::Keeper : public std::enable_shared_from_this<Keeper> {
+ public:
+  Keeper(std::shared_ptr<runtime::Engine> engine, int fd, const DoorName& name, const std::array<std::byte, 32>& secret)
+      : engine_(std::move(engine)), fd_(fd), expected_(token_for(name, secret)) {
+    listener_ = base::Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const Address address = abstract_address(name);
+    if (!listener_ ||
+        ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address.address), address.length) != 0 ||
+        ::listen(listener_.get(), SOMAXCONN) != 0)
+      base::throw_errno("cannot open a Unix socket to share memory with the other ranks of this host");
+  }
+
+  void open() {
+    engine_->watch(listener_.get(), EPOLLIN, [self = shared_from_this()](std::uint32_t) { self->let_in(); });
+  }
+
+  void close() {
+    engine_->unwatch(listener_.get());
+    std::map<std::uint64_t, base::Fd> visitors;
+    {
+      const std::lock_guard lock(mutex_);
+      visitors.swap(visitors_);
+    }
+    for (const auto& [number, visitor] : visitors) engine_->unwatch(visitor.get());
+  }
+
+ private:
+  void let_in() {
+    base::Fd visitor(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!visitor) return;
+    const int fd = visitor.get();
+    std::uint64_t number = 0;  // descriptors are used again, numbers are not
+    {
+      const std::lock_guard lock(mutex_);
+      if (visitors_.size() >= kVisitors) return;
+      number = ++visits_;
+      visitors_.emplace(number, std::move(visitor));
+    }
+    engine_->watch(fd, EPOLLIN, [self = shared_from_this(), number, fd](std::uint32_t) { self->answer(number, fd); });
+    engine_->after(kVisitorPatience, [weak = weak_from_this(), number] {
+      if (const auto self = weak.lock()) self->show_out(number);
+    });
+  }
+
+  // The token comes in one piece or not at all: it is far smaller than a socket's buffer.
+  void answer(std::uint64_t number, int fd) {
+    Token token{};
+    if (::recv(fd, token.data(), token.size(), MSG_DONTWAIT) == static_cast<ssize_t>(token.size()) &&
+        sodium_memcmp(token.data(), expected_.data(), token.size()) == 0)
+      send_fd(fd, fd_);
+    show_out(number);
+  }
+
+  void show_out(std::uint64_t number) {
+    base::Fd visitor;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = visitors_.find(number);
+      if (found == visitors_.end()) return;
+      visitor = std::move(found->second);
+      visitors_.erase(found);
+    }
+    engine_->unwatch(visitor.get());
+  }
+
+  std::shared_ptr<runtime::Engine> engine_;
+  const int fd_;
+  const Token expected_;
+  base::Fd listener_;
+  std::mutex mutex_;
+  std::map<std::uint64_t, base::Fd> visitors_;
+  std::uint64_t visits_ = 0;
+};
+
 Door::Door(std::shared_ptr<runtime::Engine> engine, int fd, const std::array<std::byte, 32>& secret)
-    : engine_(std::move(engine)), fd_(fd), secret_(secret), name_(random_name()) {
-  listener_ = base::Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const Address address = abstract_address(name_);
-  if (!listener_ || ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address.address), address.length) != 0 ||
-      ::listen(listener_.get(), SOMAXCONN) != 0)
-    base::throw_errno("cannot open a Unix socket to share memory with the other ranks of this host");
-  engine_->watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { serve(); });
+    : name_(random_name()), keeper_(std::make_shared<Keeper>(std::move(engine), fd, name_, secret)) {
+  keeper_->open();
 }
 
-Door::~Door() {
-  if (listener_) engine_->unwatch(listener_.get());
-}
-
-void Door::serve() {
-  const base::Fd visitor(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!visitor) return;
-  set_timeouts(visitor.get(), 0, kServeTimeoutMicros);
-  const Token expected = token_for(name_, secret_);
-  Token token{};
-  if (::recv(visitor.get(), token.data(), token.size(), MSG_WAITALL) == static_cast<ssize_t>(token.size()) &&
-      sodium_memcmp(token.data(), expected.data(), token.size()) == 0)
-    send_fd(visitor.get(), fd_);
-}
+Door::~Door() { keeper_->close(); }
 
 base::Fd fetch_fd(const DoorName& name, const std::array<std::byte, 32>& secret, int rank) {
   const std::string what = "cannot map the shared memory of rank " + std::to_string(rank) +
                            " (is it in another network namespace? TUTTI_TRANSPORT=tcp goes without)";
   const base::Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) base::throw_errno(what);
-  set_timeouts(socket.get(), kDoorTimeoutSeconds, 0);
+  set_timeouts(socket.get(), kDoorTimeoutSeconds);
   const Address address = abstract_address(name);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.address), address.length) != 0)
     base::throw_errno(what);

@@ -13,7 +13,8 @@ namespace tutti::transport {
 
 using DoorName = std::array<char, 32>;  // random letters and digits; all zero: no door
 
-// Thread safety: the engine's thread serves the door; construct and destroy it on the communicator's thread.
+// The engine's thread serves it and never waits for a visitor: one that stays silent is shown out after two seconds,
+// and at most kVisitors are let in at a time. Thread safety: construct and destroy it on the communicator's thread.
 class Door {
  public:
   Door(std::shared_ptr<runtime::Engine> engine, int fd, const std::array<std::byte, 32>& secret);
@@ -24,13 +25,9 @@ class Door {
   const DoorName& name() const { return name_; }
 
  private:
-  void serve();
-
-  std::shared_ptr<runtime::Engine> engine_;
-  int fd_;
-  std::array<std::byte, 32> secret_;
+  class Keeper;  // what the engine's callbacks share with the door
   DoorName name_{};
-  base::Fd listener_;
+  std::shared_ptr<Keeper> keeper_;
 };
 
 // Fetches the descriptor behind `name`. Blocks for at most kDoorTimeout; throws Error that names the rank.
