@@ -5,6 +5,7 @@
 #include <array>
 
 #include "src/base/env.h"
+#include "tutti/error.h"
 
 namespace tutti::base {
 namespace {
@@ -21,8 +22,16 @@ LogLevel level_from_environment() {
 
 }  // namespace
 
+void check_log_environment() { level_from_environment(); }
+
 bool log_enabled(LogLevel level) {
-  static const LogLevel limit = level_from_environment();
+  static const LogLevel limit = [] {
+    try {
+      return level_from_environment();
+    } catch (const Error&) {
+      return LogLevel::warn;
+    }
+  }();
   return level <= limit;
 }
 

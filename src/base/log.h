@@ -8,6 +8,8 @@ namespace tutti::base {
 
 enum class LogLevel { error, warn, info, debug };
 
+// Throws Error(invalid_argument) when TUTTI_LOG names no level. Logging itself never throws: it takes warn then.
+void check_log_environment();
 bool log_enabled(LogLevel level);
 void log(LogLevel level, const std::string& line);
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "src/base/env.h"
+#include "src/base/log.h"
 
 namespace tutti {
 namespace {
@@ -52,6 +53,7 @@ Request all_reduce_request(const Communicator& self, const void* input, void* ou
 
 Config Config::from_environment() {
   Config config;
+  base::check_log_environment();
   if (const auto text = base::env("TUTTI_TIMEOUT")) config.timeout = base::parse_duration("TUTTI_TIMEOUT", *text);
   if (const auto text = base::env("TUTTI_INIT_TIMEOUT"))
     config.init_timeout = base::parse_duration("TUTTI_INIT_TIMEOUT", *text);
