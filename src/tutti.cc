@@ -38,6 +38,21 @@ runtime::Parts parts() {
   return parts;
 }
 
+// When one rank fails, the others fail for its sake: throws the cause rather than the echo.
+void rethrow_cause(const std::vector<std::exception_ptr>& errors) {
+  std::exception_ptr first;
+  for (const std::exception_ptr& error : errors) {
+    if (!error) continue;
+    if (!first) first = error;
+    try {
+      std::rethrow_exception(error);
+    } catch (const Error& known) {
+      if (known.code() != ErrorCode::remote_error && known.code() != ErrorCode::timeout) throw;
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
 std::shared_ptr<runtime::Runner> connect_runner(const runtime::Job& job, const Config& config) {
   return std::make_shared<runtime::Runner>(runtime::connect(job, config, parts()));
 }
@@ -70,12 +85,13 @@ std::vector<Communicator> Communicator::connect_threads(int size, const Config& 
       errors[rank] = std::current_exception();
     }
   };
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 1; rank < ranks; ++rank) threads.emplace_back(connect_rank, rank);
-  connect_rank(0);
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
+  {
+    std::vector<std::jthread> threads;  // joined at the end of the block, whatever happens
+    threads.reserve(ranks - 1);
+    for (std::size_t rank = 1; rank < ranks; ++rank) threads.emplace_back(connect_rank, rank);
+    connect_rank(0);
+  }
+  rethrow_cause(errors);
   std::vector<Communicator> communicators;
   for (auto& runner : runners) communicators.push_back(Communicator(std::make_unique<Impl>(Impl{std::move(runner)})));
   return communicators;

@@ -39,7 +39,10 @@ enum class Collective : std::uint8_t { all_reduce = 0, broadcast = 1, all_gather
 inline constexpr int kCollectives = 4;
 
 // Bytes of one element.
-std::size_t size_of(DataType type);
+constexpr std::size_t size_of(DataType type) {
+  constexpr std::uint8_t bytes[kDataTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  return bytes[static_cast<std::size_t>(type)];
+}
 
 // Names as nccl-tests prints them: "int8", "half", "float", "double", "bfloat16", "f8e4m3", ...
 std::string_view name_of(DataType type);

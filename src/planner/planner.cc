@@ -22,19 +22,20 @@ using schedule::Builder;
 constexpr int kLaneChoices[] = {1, 2};
 // A variant with more lanes must promise this much, because more messages cost more than a model sees.
 constexpr double kWorthMoreLanes = 0.95;
+// Lanes share the bytes out; smaller calls have too few of them for a second lane to be worth looking at.
+constexpr std::size_t kLanesFrom = std::size_t{64} << 10;
 
 // A schedule that was built once, with what planning needs to know of it.
 struct Built {
   explicit Built(schedule::Schedule made, const World& world)
       : schedule(std::make_shared<const schedule::Schedule>(std::move(made))),
         shape(*schedule),
-        cost(measure(*schedule, world)),
-        hash(hash_of(*schedule)) {}
+        cost(measure(*schedule, world)) {}
 
   std::shared_ptr<const schedule::Schedule> schedule;
   schedule::MessageShape shape;
   RoundCost cost;
-  std::uint64_t hash;
+  std::optional<std::uint64_t> hash;  // worked out when a plan first uses it
 };
 
 std::string lower(std::string text) {
@@ -75,6 +76,7 @@ struct Planner::Impl {
   std::optional<Candidate> best_of(const Builder& builder, int root, std::size_t count, std::size_t element_bytes) {
     std::optional<Candidate> best;
     for (const int lanes : kLaneChoices) {
+      if (lanes > 1 && count * element_bytes < kLanesFrom) continue;
       const Built& variant = build(builder, lanes, root);
       const auto min_slots = static_cast<std::uint32_t>(std::max(builder.min_slots, 1));
       for (const Geometry& slots :
@@ -142,10 +144,11 @@ struct Planner::Impl {
         plan.runner_up_us = other->predicted_us;
         break;
       }
-    for (const auto& [key, variant] : built)
+    for (auto& [key, variant] : built)
       if (variant.schedule == plan.schedule) {
         plan.shape = variant.shape;
-        plan.id = plan_id(variant.hash, plan.slots, plan.slot_bytes);
+        if (!variant.hash) variant.hash = hash_of(*plan.schedule);
+        plan.id = plan_id(*variant.hash, plan.slots, plan.slot_bytes);
       }
     return plan;
   }

@@ -25,7 +25,8 @@ std::optional<Ring> ArenaView::find(PortId port) const {
   const ArenaDirectory& list = directory();
   const std::uint32_t entries = list.entries.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < entries; ++i)
-    if (list.entry[i].port == port) return Ring{base_ + list.entry[i].offset, list.entry[i].geometry};
+    if (list.entry[i].port.load(std::memory_order_acquire) == port)
+      return Ring{base_ + list.entry[i].offset, list.entry[i].geometry};
   return std::nullopt;
 }
 
@@ -86,7 +87,9 @@ Ring Arena::make_ring(PortId port, const RingGeometry& geometry) {
   std::memset(memory, 0, geometry.readers * sizeof(ReaderLine));
   const Ring ring{memory, geometry};
   for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) ring.slot(slot).stamp.store(0, std::memory_order_relaxed);
-  list.entry[index] = {port, used_, geometry};
+  list.entry[index].offset = used_;
+  list.entry[index].geometry = geometry;
+  list.entry[index].port.store(port, std::memory_order_release);
   used_ = end;
   list.entries.store(index + 1, std::memory_order_release);
   return ring;
@@ -97,6 +100,7 @@ void Arena::forget_rings(std::uint32_t keep) {
   const std::uint32_t entries = list.entries.load(std::memory_order_relaxed);
   if (keep >= entries) return;
   used_ = list.entry[keep].offset;
+  for (std::uint32_t i = keep; i < entries; ++i) list.entry[i].port.store(0, std::memory_order_relaxed);
   list.entries.store(keep, std::memory_order_release);
 }
 

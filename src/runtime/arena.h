@@ -21,8 +21,10 @@ struct ArenaDirectory {
   static constexpr std::uint64_t kMagic = 0x3161'6e65'7261'7474;
   static constexpr std::uint32_t kCapacity = 4096;  // rings
 
+  // Valid while `port` says so: it is stored last, and cleared first when rings are forgotten, so that a reader that is
+  // still searching meets either the whole entry or none.
   struct Entry {
-    PortId port;
+    std::atomic<PortId> port;
     std::uint64_t offset;  // from the start of the arena
     RingGeometry geometry;
   };

@@ -3,6 +3,7 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "src/base/log.h"
 #include "src/runtime/facts.h"
@@ -15,16 +16,21 @@ constexpr std::size_t kReservedArena = std::size_t{1} << 20;
 
 std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
 
-// Every rank says whether a stage went well; when one did not, all of them throw what it said.
-void agree(ControlPlane& control, const Job& job, const std::string& complaint, Clock::time_point deadline) {
-  const auto* begin = reinterpret_cast<const std::byte*>(complaint.data());
-  const auto answers = control.all_gather(Blob(begin, begin + complaint.size()), deadline);
-  for (int rank = 0; rank < job.size; ++rank) {
-    const auto& answer = answers[static_cast<std::size_t>(rank)];
-    if (answer.empty()) continue;
-    throw Error(ErrorCode::system_error,
-                rank_name(rank) + ": " + std::string(reinterpret_cast<const char*>(answer.data()), answer.size()));
-  }
+// A time that an operation may take. Longer ones would overflow the clock.
+void check_timeout(const char* name, std::chrono::milliseconds value) {
+  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(1000);
+  if (value >= std::chrono::milliseconds(1) && value <= kLongest) return;
+  throw Error(ErrorCode::invalid_argument,
+              std::string(name) + " is " + std::to_string(value.count()) + " ms; valid: 1 ms to 1000 h");
+}
+
+void check_config(const Config& config) {
+  check_timeout("the timeout (TUTTI_TIMEOUT or Config::timeout)", config.timeout);
+  check_timeout("the timeout of connecting (TUTTI_INIT_TIMEOUT or Config::init_timeout)", config.init_timeout);
+  constexpr std::size_t kMost = std::size_t{1} << 40;
+  if (config.buffer_limit > kMost)
+    throw Error(ErrorCode::invalid_argument, "the buffer limit (TUTTI_BUFFER_LIMIT or Config::buffer_limit) is " +
+                                                 std::to_string(config.buffer_limit) + " bytes; valid: at most 1 TiB");
 }
 
 class Connecting {
@@ -38,30 +44,44 @@ class Connecting {
     station_.config = config_;
     station_.kernels = parts_.kernels;
     station_.transport_of.assign(static_cast<std::size_t>(job_.size), nullptr);
+    check_config(config_);
     check_transport_name();
     if (job_.size == 1) {
       planner::World alone;
       alone.forced_algorithm = config_.algorithm;
       alone.buffer_limit = config_.buffer_limit;
+      station_.memory_domain = {0};
       station_.planner = std::make_unique<planner::Planner>(alone);
       return std::move(station_);
     }
     station_.engine = Engine::acquire();
     station_.control = ControlPlane::connect(job_, deadline_, [board = station_.board] { return board->read(); });
-    exchange_facts();
-    std::string complaint;
     try {
+      exchange_facts();
       make_transports();
+      exchange_addresses();
+      join_ranks();
+      station_.control->all_gather({}, deadline_);  // nobody starts before everybody is ready
+    } catch (const Error& error) {
+      fail(error);
     } catch (const std::exception& error) {
-      complaint = error.what();
+      fail(Error(ErrorCode::internal_error, error.what()));
     }
-    agree(*station_.control, job_, complaint, deadline_);
-    complaint = try_transports();
-    agree(*station_.control, job_, complaint, deadline_);
     return std::move(station_);
   }
 
  private:
+  // Tells all ranks why this one gives up, so that none of them waits for it, and throws.
+  [[noreturn]] void fail(const Error& error) {
+    // Ranks that are threads of this process may be about to take their share in our arena (see the shm transport):
+    // what they read of it stays.
+    if (!station_.transports.empty())
+      static_cast<void>(new std::vector<std::unique_ptr<Transport>>(std::move(station_.transports)));
+    if (!station_.control->fault_raised())
+      station_.control->raise(error.code(), rank_name(job_.rank) + ": " + error.what());
+    throw error;
+  }
+
   void check_transport_name() const {
     if (config_.transport.empty()) return;
     std::string valid;
@@ -117,20 +137,21 @@ class Connecting {
     }
   }
 
-  // Gives every pair of ranks the first transport that can serve it. The choice follows from facts all ranks know, so
-  // both ends of a pair choose alike; that it works is tried here.
-  std::string try_transports() {
-    try {
-      for (const auto& transport : station_.transports)
-        transport->set_peers(station_.control->all_gather(transport->address(), deadline_));
-      for (int peer = 0; peer < job_.size; ++peer)
-        if (peer != job_.rank) station_.transport_of[static_cast<std::size_t>(peer)] = &choose(peer);
-    } catch (const std::exception& error) {
-      return error.what();
-    }
+  void exchange_addresses() {
+    for (const auto& transport : station_.transports)
+      transport->set_peers(station_.control->all_gather(transport->address(), deadline_));
+  }
+
+  // Gives every pair of ranks its transport: the first one that is meant for such a pair. The choice follows from facts
+  // all ranks know, so both ends choose alike; that shared memory works is tried here, and its failure is an Error.
+  void join_ranks() {
+    for (int peer = 0; peer < job_.size; ++peer)
+      if (peer != job_.rank) station_.transport_of[static_cast<std::size_t>(peer)] = &choose(peer);
     for (std::size_t i = 0; i < kinds_.size(); ++i)
       if (!kinds_[i]->same_host_only) station_.movers.push_back(station_.transports[i].get());
-    return {};
+    station_.memory_domain = host_of_rank_;
+    if (!station_.transports.empty() && !kinds_[0]->same_host_only)  // no shared memory: to each its own
+      std::iota(station_.memory_domain.begin(), station_.memory_domain.end(), 0);
   }
 
   Transport& choose(int peer) {

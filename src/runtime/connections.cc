@@ -1,27 +1,37 @@
 #include "src/runtime/connections.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tutti::runtime {
 
 Connections::Connections(int rank, Arena* arena, std::vector<Transport*> transport_of)
     : rank_(rank), arena_(arena), transport_of_(std::move(transport_of)) {}
 
-void Connections::bind_sends(BoundProgram& program) {
+void Connections::make_rings(BoundProgram& program) {
   program.sends.resize(program.code.sends.size());
   for (std::size_t i = 0; i < program.sends.size(); ++i) {
     const PortEnd& port = program.code.sends[i];
     std::unique_ptr<SendEnd>& end = sends_[port.id];
     if (end == nullptr) {
-      end = std::make_unique<SendEnd>();
-      end->ring = arena_->make_ring(port.id, port.geometry);
-      end->acknowledged = port.acknowledged;
-      for (std::uint32_t reader = 0; reader < port.readers.size(); ++reader) {
-        const int peer = port.readers[reader];
-        transport_of_[static_cast<std::size_t>(peer)]->add_reader(port.id, end->ring, reader, peer, port.acknowledged);
-      }
+      auto made = std::make_unique<SendEnd>();
+      made->ring = arena_->make_ring(port.id, port.geometry);
+      made->acknowledged = port.acknowledged;
+      end = std::move(made);
     }
     program.sends[i] = end.get();
+  }
+}
+
+void Connections::carry(const BoundProgram& program) {
+  for (std::size_t i = 0; i < program.sends.size(); ++i) {
+    const PortEnd& port = program.code.sends[i];
+    SendEnd& end = *program.sends[i];
+    if (std::exchange(end.carried, true)) continue;
+    for (std::uint32_t reader = 0; reader < port.readers.size(); ++reader) {
+      const int peer = port.readers[reader];
+      transport_of_[static_cast<std::size_t>(peer)]->add_reader(port.id, end.ring, reader, peer, port.acknowledged);
+    }
   }
 }
 

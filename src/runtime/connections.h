@@ -1,6 +1,8 @@
 // This rank's ends of all ports that plans have used so far. A connection is made when a plan first uses it and kept;
 // plans whose ports are equal share it. When the slots of all plans together do not fit the buffer limit, every rank
 // forgets all of them at the same operation (the same plans in the same order give the same sums on all ranks).
+//
+// Thread safety: whoever drives the communicator's operations calls it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,9 @@ class Connections {
   Connections(int rank, Arena* arena, std::vector<Transport*> transport_of);
 
   // Makes this rank's rings for the program, if they are not there yet, and fills program.sends.
-  void bind_sends(BoundProgram& program);
+  void make_rings(BoundProgram& program);
+  // Has the transports carry the messages of those rings, if they do not yet. A transport may open connections now.
+  void carry(const BoundProgram& program);
   // Looks for the peers' rings; true when all of them are there. Never blocks.
   bool bind_receives(BoundProgram& program);
   // Which rank has not made its ring yet, after bind_receives said false.

@@ -138,6 +138,13 @@ std::size_t Execution::message_bytes(const CompiledStep& step, std::uint64_t rou
   return end.ring.slot(end.next).bytes;
 }
 
+bool Execution::touches_buffers(const CompiledStep& step) const {
+  const auto begin = program_->code.operands.begin();
+  return step.out_begin != step.out_end ||
+         std::any_of(begin + step.in_begin, begin + step.in_end,
+                     [](const CompiledOperand& operand) { return operand.kind == Operand::Kind::local; });
+}
+
 void Execution::run(const CompiledStep& step, std::uint64_t round) {
   const CompiledProgram& code = program_->code;
   const std::size_t total = message_bytes(step, round);
@@ -146,7 +153,8 @@ void Execution::run(const CompiledStep& step, std::uint64_t round) {
   std::byte* payload = slot == nullptr ? nullptr : Ring::payload(*slot, total);
 
   const std::uint32_t ins = step.in_end - step.in_begin;
-  const bool whole = call_.rounds == 1 || step.chunks == 1;
+  // Messages that only pass through are taken as they come.
+  const bool whole = call_.rounds == 1 || step.chunks == 1 || !touches_buffers(step);
   const std::int32_t parts = whole ? 1 : step.chunks;
   std::size_t done = 0;
   for (std::int32_t part = 0; part < parts; ++part) {
@@ -202,6 +210,8 @@ void Execution::combine(const CompiledStep& step, std::uint32_t ins, std::uint32
     call_.reduce({in, out, bytes / call_.element_bytes, call_.prescale, divide});
   } else if (outs == 1 && out[0].data == in[0].data) {
     return;  // a copy in place
+  } else if (outs == 1 && bytes <= kInlineBytes) {
+    std::memcpy(out[0].data, in[0].data, bytes);
   } else {
     call_.copy(out, in[0].data, bytes);
   }

@@ -21,6 +21,7 @@ namespace tutti::runtime {
 struct SendEnd {
   Ring ring;
   bool acknowledged = true;
+  bool carried = false;          // the readers' transports know of it
   std::uint64_t next = 0;        // number of the next message
   std::uint64_t free_until = 0;  // messages below this number have a free slot, as far as we have looked
 };
@@ -40,25 +41,16 @@ struct BoundProgram {
     std::uint64_t round = 0;
     std::uint32_t step = 0;  // from the start of the lane
   };
-  // How the last call was cut into slices; the next one is likely to have the same count.
-  struct Slicing {
-    std::size_t count = ~std::size_t{0};
-    DataType type = DataType::float32;
-    std::size_t slice = 0;
-    std::size_t rounds = 1;
-  };
-
   CompiledProgram code;
   std::vector<SendEnd*> sends;        // parallel to code.sends
   std::vector<ReceiveEnd*> receives;  // parallel to code.receives; null until the peer has made the ring
   std::size_t unbound = 0;            // how many of `receives` are null
   std::vector<Cursor> cursors;        // one per lane
-  Slicing slicing;
-  std::vector<ReduceInput> inputs;  // room for the largest step
+  std::vector<ReduceInput> inputs;    // room for the largest step
   std::vector<ReduceOutput> outputs;
 };
 
-// What a call adds to the program.
+// What a call adds to the program. The buffers must live until the execution is done.
 struct Call {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
@@ -97,6 +89,7 @@ class Execution {
   void run(const CompiledStep& step, std::uint64_t round);
   void combine(const CompiledStep& step, std::uint32_t ins, std::uint32_t outs, std::size_t bytes);
   std::size_t message_bytes(const CompiledStep& step, std::uint64_t round) const;
+  bool touches_buffers(const CompiledStep& step) const;
   struct Place {
     std::size_t begin;  // elements from the start of the buffer
     std::size_t count;

@@ -107,7 +107,7 @@ PortId port_id(const Schedule& schedule, const Port& port, const RingGeometry& g
     hash = mix(hash, static_cast<std::uint64_t>(schedule.collective) << 32 | static_cast<std::uint32_t>(schedule.root));
     for (const char c : schedule.name) hash = mix(hash, static_cast<unsigned char>(c));
   }
-  return hash;
+  return hash == 0 ? 1 : hash;  // zero marks an unused entry of an arena's directory
 }
 
 CompiledProgram lower(const Schedule& schedule, int rank, std::uint32_t slots, std::uint32_t slot_bytes,

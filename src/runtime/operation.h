@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "src/planner/plan.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/operation_record.h"
 #include "src/runtime/waiting.h"
@@ -29,14 +30,17 @@ struct Operation {
   OperationRecord record;
   Clock::time_point deadline;
   Phase phase = Phase::accepted;
+  const planner::Plan* plan = nullptr;  // chosen at the call
+  bool queued = false;                  // asynchronous, or behind asynchronous ones
+  unsigned moves = 0;
   bool quiescing = false;  // runs a barrier first, so that all ranks can use their slot memory anew
   BoundProgram* program = nullptr;
   Call call;
   Execution execution;
-  std::optional<Error> error;     // set when it failed
-  Clock::time_point next_report;  // when to tell the control plane next that it does not move
-  int mismatched_rank = -1;       // whose message belongs to another call
-  Clock::time_point last_move;    // when the engine's thread first saw it not move
+  std::optional<Error> error;       // set when it failed
+  Clock::time_point next_report;    // when to tell the control plane next that it does not move
+  int mismatched_rank = -1;         // whose message belongs to another call
+  Clock::time_point blocked_since;  // when the engine's thread first saw it not move
 };
 
 }  // namespace tutti::runtime

@@ -32,8 +32,9 @@ class RecordBoard {
   }
   void finish(std::uint64_t sequence) { finished_.store(sequence, std::memory_order_release); }
   // For slow paths only: what a stuck operation waits for.
-  void set_waiting(std::string text) {
+  void set_waiting(std::uint64_t sequence, std::string text) {
     const std::lock_guard lock(mutex_);
+    waiting_sequence_ = sequence;
     waiting_ = std::move(text);
   }
   std::uint64_t finished() const { return finished_.load(std::memory_order_acquire); }
@@ -53,7 +54,7 @@ class RecordBoard {
     state.running = state.current.sequence > finished();
     if (state.running) {
       const std::lock_guard lock(mutex_);
-      state.waiting = waiting_;
+      if (waiting_sequence_ == state.current.sequence) state.waiting = waiting_;
     }
     return state;
   }
@@ -78,6 +79,7 @@ class RecordBoard {
   std::atomic<std::uint64_t> sequence_{0}, finished_{0};
   std::array<Entry, kRecent> entries_;
   mutable std::mutex mutex_;
+  std::uint64_t waiting_sequence_ = 0;
   std::string waiting_;
 };
 

@@ -12,7 +12,6 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "src/base/fork_guard.h"
@@ -24,6 +23,7 @@
 #include "src/runtime/operation.h"
 #include "src/runtime/record_board.h"
 #include "src/runtime/reducer.h"
+#include "src/runtime/slot_budget.h"
 #include "src/runtime/transport.h"
 #include "tutti/communicator.h"
 
@@ -42,6 +42,7 @@ struct Station {
   std::unique_ptr<ControlPlane> control;
   std::shared_ptr<Arena> arena;
   std::vector<std::unique_ptr<Transport>> transports;
+  std::vector<int> memory_domain;        // per rank; equal for ranks that share memory
   std::vector<Transport*> transport_of;  // per rank; null for this rank
   std::vector<Transport*> movers;        // those whose progress() moves anything
   std::unique_ptr<planner::Planner> planner;
@@ -57,83 +58,121 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   void run(const Request& request);
   std::shared_ptr<Work::State> submit(const Request& request);
   void wait(Work::State& state);
+  // Of later calls; those in the queue keep their plans.
+  void force_algorithm(const std::string& name);
   void abort(const std::string& reason);
   // Ends everything in progress and leaves; bounded by kLeaveTimeout. Later calls fail.
   void close() noexcept;
   // `use` has the planner to itself.
   template <class Use>
   auto with_planner(Use use) {
-    const DriveGuard guard(*this);
+    const CallGuard guard(*this);
+    check_not_forked();
     return use(*station_.planner);
   }
 
   State drive() override;
 
  private:
-  class CallGuard;
-  struct DriveGuard {
-    explicit DriveGuard(Runner& r) : runner(r) { runner.take_drive(); }
-    ~DriveGuard() { runner.release_drive(); }
-    DriveGuard(const DriveGuard&) = delete;
-    DriveGuard& operator=(const DriveGuard&) = delete;
+  // One caller at a time; marks the communicator as in use for the length of a call.
+  class CallGuard {
+   public:
+    explicit CallGuard(Runner& runner);
+    ~CallGuard() { runner_.in_call_.store(false, std::memory_order_release); }
+    CallGuard(const CallGuard&) = delete;
+    CallGuard& operator=(const CallGuard&) = delete;
+
+   private:
+    Runner& runner_;
+  };
+  struct DriveRelease {
+    explicit DriveRelease(Runner& r) : runner(r) {}
+    ~DriveRelease() { runner.driving_.store(false, std::memory_order_release); }
+    DriveRelease(const DriveRelease&) = delete;
+    DriveRelease& operator=(const DriveRelease&) = delete;
     Runner& runner;
   };
   enum class Step { blocked, moved, finished };
+  static constexpr unsigned kLookEvery = 4096;  // moves
 
-  void leave();
+  // runner.cc: calls, and who drives
+  void check_not_forked() const;
   void check_usable() const;
-  void accept(Operation& op, const Request& request);
   std::shared_ptr<Work::State> enqueue(const Request& request);
   std::shared_ptr<Work::State> front();
   void pop(Work::State& state);
   void help(Work::State& state);
+  void drive_to_end(Operation& op);
+  Step advance(Operation& op, Waiter& waiter);
+  void take_drive();
+  bool try_take_drive() { return !driving_.exchange(true, std::memory_order_acquire); }
+  std::string self() const { return "rank " + std::to_string(station_.rank); }
+
+  // runner_operation.cc: one operation
+  void accept(Operation& op, const Request& request);
+  Step step(Operation& op);
+  Step step_or_fail(Operation& op);
   void prepare(Operation& op);
+  void prepare_anew(Operation& op);
   BoundProgram* program_for(const planner::Plan& plan);
   void bind(BoundProgram& program, const schedule::Schedule& schedule, std::uint32_t slots, std::uint32_t slot_bytes,
             std::uint32_t generation);
-  bool reckon_slots(const planner::Plan& plan);
+  std::byte* scratch(std::size_t bytes);
   void forget_rings();
-  Step step(Operation& op);
-  Step step_or_fail(Operation& op);
-  void drive_to_end(Operation& op);
   bool move_transports();
   bool drained() const;
+
+  // runner_trouble.cc: what can go wrong
   void look_around(Operation& op, Clock::duration waited);
+  void look_or_fail(Operation& op, Clock::duration waited);
   void time_out(Operation& op);
-  void fail(Operation& op, const Error& error);
+  void report_timeout(const OperationRecord& record);
   std::string waiting_text(const Operation& op) const;
-  void take_drive();
-  bool try_take_drive() { return !driving_.exchange(true, std::memory_order_acquire); }
-  void release_drive() { driving_.store(false, std::memory_order_release); }
+  void fail(Operation& op, const Error& error);
+  void leave();
 
   Station station_;
-  Connections connections_;
   base::ForkGuard fork_guard_;
-  std::unordered_map<const planner::Plan*, std::unique_ptr<BoundProgram>> programs_;
-  const planner::Plan* last_plan_ = nullptr;
-  BoundProgram* last_program_ = nullptr;
-  std::vector<std::byte> scratch_;
 
-  // Slot memory of every rank, as all ranks reckon it alike.
-  std::vector<std::size_t> slot_bytes_of_;
-  std::unordered_set<PortId> reckoned_ports_;
-  std::uint32_t generation_ = 0;
+  // Of the calling thread (in_call_).
+  std::atomic<bool> in_call_{false};
+  std::uint64_t sequence_ = 0;
+  Operation blocking_;  // the blocking call's operation; reused, so that a call allocates nothing
+  struct KnownPlan {
+    Request request;
+    const planner::Plan* plan = nullptr;
+  };
+  KnownPlan known_;  // of the last call
+  bool closed_ = false;
+
+  // Of the driving thread (driving_).
+  std::atomic<bool> driving_{false};
+  Connections connections_;
+  SlotBudget budget_;
+  std::unordered_map<const planner::Plan*, std::unique_ptr<BoundProgram>> programs_;
+  struct Prepared {
+    Request request;
+    const planner::Plan* plan = nullptr;
+    BoundProgram* program = nullptr;
+    Call call;
+  };
+  Prepared prepared_;  // the last call; the next one is likely to be like it
+  std::unique_ptr<std::byte[]> scratch_;
+  std::size_t scratch_bytes_ = 0;
+  std::uint32_t generation_ = 0;  // of the rings; see forget_rings
   std::unique_ptr<BoundProgram> quiesce_program_;
   std::vector<PortId> quiesce_ports_;
   std::uint32_t kept_rings_ = 0;
 
-  std::atomic<bool> in_call_{false};
-  std::atomic<bool> driving_{false};
+  // Of all threads.
   std::atomic<int> queued_{0};
   std::atomic<int> helpers_{0};  // callers that wait and drive, so that the engine need not
-  std::atomic<bool> failed_{false};
-  bool closed_ = false;
-  std::uint64_t sequence_ = 0;
-  Operation blocking_;  // the blocking call's operation; reused, so that a call allocates nothing
-  mutable std::mutex queue_mutex_;
+  std::mutex queue_mutex_;
   std::deque<std::shared_ptr<Work::State>> queue_;
+  std::atomic<bool> failed_{false};
   mutable std::mutex failure_mutex_;
   std::optional<Error> failure_;
+  std::atomic<bool> reporting_{false};
   std::thread timeout_reporter_;  // an asynchronous operation's deadline is reported off the engine's thread
 };
 

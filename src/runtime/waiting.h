@@ -34,7 +34,8 @@ class Waiter {
   // Passes a little time. True when it is time to look at the clock, the deadline and the control plane as well.
   bool pause() {
     if (++polls_ <= spins_) {
-      cpu_relax();
+      // A message from a rank that is as far as we are is about to come: look again at once, then less greedily.
+      if (shared_ || polls_ > kEagerPolls) cpu_relax();
       return false;
     }
     const Clock::time_point now = Clock::now();
@@ -54,6 +55,7 @@ class Waiter {
   Clock::duration waited() const { return polls_ > spins_ ? waited_ : Clock::duration::zero(); }
 
  private:
+  static constexpr unsigned kEagerPolls = 32;
   static constexpr Clock::duration kYieldAfter = std::chrono::microseconds(200);
   static constexpr Clock::duration kSleepAfter = std::chrono::milliseconds(5);
 

@@ -215,7 +215,7 @@ class CompiledRanks {
       program.cursors.resize(program.code.lanes());
       program.inputs.resize(program.code.most_operands);
       program.outputs.resize(program.code.most_destinations);
-      connections_[r]->bind_sends(program);
+      connections_[r]->make_rings(program);
       program.receives.assign(program.code.receives.size(), nullptr);
     }
     for (std::size_t r = 0; r < ranks; ++r) REQUIRE(connections_[r]->bind_receives(programs_[r]));
@@ -323,7 +323,7 @@ TEST_CASE("a message of another call is noticed and its rank named") {
     programs[r].cursors.resize(programs[r].code.lanes());
     programs[r].inputs.resize(programs[r].code.most_operands);
     programs[r].outputs.resize(programs[r].code.most_destinations);
-    connections[r]->bind_sends(programs[r]);
+    connections[r]->make_rings(programs[r]);
     programs[r].receives.assign(programs[r].code.receives.size(), nullptr);
   }
   std::vector<float> data(4);

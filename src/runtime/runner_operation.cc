@@ -1,0 +1,191 @@
+// One operation of a Runner: from the call to its last step.
+#include <algorithm>
+
+#include "src/base/env.h"
+#include "src/runtime/runner.h"
+
+namespace tutti::runtime {
+namespace {
+
+constexpr std::size_t kStreamingBytes = std::size_t{32} << 20;  // outputs that no cache keeps until they are read
+// Abort ends a communicator for good, so one epoch is all it ever has; stamps carry it for communicators that recover.
+constexpr std::uint16_t kEpoch = 1;
+
+// Averages of float16 and of the 8-bit floats are scaled before the sum, which might not fit the type otherwise.
+bool scales_before_sum(DataType type) {
+  return type == DataType::float16 || type == DataType::float8_e4m3 || type == DataType::float8_e5m2;
+}
+
+bool same_call(const Request& a, const Request& b) {
+  return a.count == b.count && a.type == b.type && a.op == b.op && a.collective == b.collective && a.root == b.root;
+}
+
+}  // namespace
+
+// The plan is chosen at the call, on the caller's thread: what is forced later does not change it, and a call that no
+// algorithm fits is refused without any effect.
+void Runner::accept(Operation& op, const Request& request) {
+  if (known_.plan == nullptr || !same_call(known_.request, request))
+    known_ = {request,
+              &station_.planner->plan(request.collective, request.type, request.op, request.root, request.count)};
+  op.request = request;
+  op.plan = known_.plan;
+  op.record = {++sequence_, request.collective, request.type, request.op, request.root, request.count, op.plan->id};
+  op.deadline = {};  // set when the operation first has to wait: a look at the clock costs as much as a small message
+  op.phase = Operation::Phase::accepted;
+  op.queued = false;
+  op.quiescing = false;
+  op.next_report = {};
+  op.mismatched_rank = -1;
+  op.moves = 0;
+  op.error.reset();
+  op.blocked_since = {};
+}
+
+Runner::Step Runner::step_or_fail(Operation& op) {
+  try {
+    return step(op);
+  } catch (const Error& error) {
+    fail(op, error);
+  } catch (const std::exception& error) {
+    fail(op, Error(ErrorCode::internal_error, self() + ": " + error.what()));
+  }
+  return Step::finished;
+}
+
+Runner::Step Runner::step(Operation& op) {
+  using Phase = Operation::Phase;
+  if (op.phase == Phase::accepted) {
+    if (op.queued) check_usable();
+    prepare(op);
+  }
+  if (op.phase == Phase::connecting) {
+    if (op.program->unbound != 0 && !connections_.bind_receives(*op.program))
+      return move_transports() ? Step::moved : Step::blocked;
+    op.execution.start(*op.program, op.call, kEpoch);
+    op.phase = Phase::running;
+  }
+  bool moved = false;
+  if (op.phase == Phase::running) {
+    const Execution::State state = op.execution.advance();
+    moved = move_transports() || state == Execution::State::moved;
+    if (state == Execution::State::mismatch) op.mismatched_rank = op.execution.mismatched_rank();
+    if (state != Execution::State::done) return moved ? Step::moved : Step::blocked;
+    op.phase = Phase::draining;
+  }
+  if (op.phase == Phase::draining) {
+    if (!drained()) return move_transports() || moved ? Step::moved : Step::blocked;
+    if (op.quiescing) {
+      forget_rings();
+      op.quiescing = false;
+      prepare(op);
+      return Step::moved;
+    }
+    station_.board->finish(op.record.sequence);
+    op.phase = Phase::finished;
+  }
+  return Step::finished;
+}
+
+// Finds the program, and makes the call ready to run.
+void Runner::prepare(Operation& op) {
+  station_.board->enter(op.record);
+  if (prepared_.program == nullptr || prepared_.plan != op.plan || !same_call(prepared_.request, op.request))
+    prepare_anew(op);
+  op.program = prepared_.program;
+  op.call = prepared_.call;
+  if (op.program == nullptr) {  // slot memory is full: all ranks clear theirs first, at this same operation
+    op.quiescing = true;
+    op.program = quiesce_program_.get();
+    connections_.carry(*op.program);
+    op.call.count = 0;
+    op.call.rounds = 1;
+  }
+  op.call.input = static_cast<const std::byte*>(op.request.input);
+  op.call.output = static_cast<std::byte*>(op.request.output);
+  op.call.fingerprint = fingerprint(op.record);
+  op.phase = Operation::Phase::connecting;
+}
+
+// Everything about a call that does not depend on its buffers and its number.
+void Runner::prepare_anew(Operation& op) {
+  const Request& request = op.request;
+  const planner::Plan& plan = *op.plan;
+  prepared_ = {request, &plan, program_for(plan), {}};
+  Call& call = prepared_.call;
+  call.count = request.count;
+  call.element_bytes = size_of(request.type);
+  call.slice = plan.slice_elements(request.count, request.type);
+  call.rounds = plan.rounds(request.count, request.type);
+  const bool average = request.op == ReduceOp::avg;
+  call.reduce = station_.kernels->reduce[static_cast<std::size_t>(request.type)]
+                                        [static_cast<std::size_t>(average ? ReduceOp::sum : request.op)];
+  call.copy = station_.kernels->copy;
+  call.prescale = average && scales_before_sum(request.type) ? 1.0 / station_.size : 1.0;
+  call.postdivide = average && !scales_before_sum(request.type) ? station_.size : 1;
+  call.streaming = request.count * call.element_bytes >= kStreamingBytes;
+  if (plan.schedule->scratch_chunks > 0) call.scratch = scratch(request.count * call.element_bytes);
+}
+
+std::byte* Runner::scratch(std::size_t bytes) {
+  if (scratch_bytes_ < bytes) {
+    scratch_.reset();
+    scratch_bytes_ = 0;
+    try {
+      scratch_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    } catch (const std::bad_alloc&) {
+      throw Error(ErrorCode::system_error, self() + " has no memory for " + base::format_bytes(bytes) + " of scratch");
+    }
+    scratch_bytes_ = bytes;
+  }
+  return scratch_.get();
+}
+
+// The plan's program, made at first use; null when the slots of its ports do not fit any more.
+BoundProgram* Runner::program_for(const planner::Plan& plan) {
+  std::unique_ptr<BoundProgram>& program = programs_[&plan];
+  if (program == nullptr) {
+    if (!budget_.add(plan, generation_)) return nullptr;
+    auto made = std::make_unique<BoundProgram>();
+    bind(*made, *plan.schedule, plan.slots, plan.slot_bytes, generation_);
+    connections_.carry(*made);
+    program = std::move(made);
+  }
+  return program.get();
+}
+
+void Runner::bind(BoundProgram& program, const schedule::Schedule& schedule, std::uint32_t slots,
+                  std::uint32_t slot_bytes, std::uint32_t generation) {
+  program.code = lower(schedule, station_.rank, slots, slot_bytes, generation);
+  program.cursors.resize(program.code.lanes());
+  program.inputs.resize(program.code.most_operands);
+  program.outputs.resize(program.code.most_destinations);
+  connections_.make_rings(program);
+  program.receives.assign(program.code.receives.size(), nullptr);
+  program.unbound = program.receives.size();
+}
+
+// Every rank has passed the barrier of this operation, so no message is in any ring but the barrier's own.
+void Runner::forget_rings() {
+  ++generation_;
+  programs_.clear();
+  prepared_ = {};
+  budget_.clear();
+  connections_.forget_all_but(*quiesce_program_);
+  for (const auto& transport : station_.transports) transport->forget_all_but(quiesce_ports_);
+  station_.arena->forget_rings(kept_rings_);
+}
+
+bool Runner::move_transports() {
+  bool moved = false;
+  for (Transport* mover : station_.movers) moved = mover->progress() || moved;
+  return moved;
+}
+
+bool Runner::drained() const {
+  for (const Transport* mover : station_.movers)
+    if (!mover->drained()) return false;
+  return true;
+}
+
+}  // namespace tutti::runtime

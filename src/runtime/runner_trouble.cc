@@ -1,0 +1,146 @@
+// When an operation of a Runner does not come to its end: stalls, disagreements, deadlines, faults, leaving.
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include "src/base/log.h"
+#include "src/runtime/runner.h"
+
+namespace tutti::runtime {
+namespace {
+
+constexpr Clock::duration kStallWhenAlone = std::chrono::milliseconds(1);    // every rank has a core
+constexpr Clock::duration kStallWhenShared = std::chrono::milliseconds(20);  // ranks wait for their turn
+constexpr Clock::duration kReportAgain = std::chrono::milliseconds(100);
+constexpr Clock::duration kMismatchPatience =
+    std::chrono::milliseconds(500);  // for the control plane to name both calls
+
+std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
+
+}  // namespace
+
+void Runner::look_or_fail(Operation& op, Clock::duration waited) {
+  try {
+    look_around(op, waited);
+  } catch (const std::exception& error) {
+    fail(op, Error(ErrorCode::internal_error, self() + ": " + error.what()));
+  }
+}
+
+// Called now and then while an operation does not move.
+void Runner::look_around(Operation& op, Clock::duration waited) {
+  ControlPlane* const control = station_.control.get();
+  if (control == nullptr || op.phase == Operation::Phase::finished) return;
+  if (control->fault_raised()) return fail(op, control->fault());
+  const Clock::time_point now = Clock::now();
+  if (op.deadline == Clock::time_point{}) op.deadline = now - waited + station_.config.timeout;
+  const bool mismatched = op.mismatched_rank >= 0;
+  const Clock::duration patience = station_.ranks_share_cores ? kStallWhenShared : kStallWhenAlone;
+  if ((mismatched || waited > patience) && now > op.next_report) {
+    station_.board->set_waiting(op.record.sequence, waiting_text(op));
+    control->report_stall(op.record);
+    op.next_report = now + kReportAgain;
+  }
+  if (mismatched && waited > kMismatchPatience)
+    return fail(op, Error(ErrorCode::invalid_usage, "calls do not match: " + self() + " called " + describe(op.record) +
+                                                        ", but the message that " + rank_name(op.mismatched_rank) +
+                                                        " sent belongs to another call"));
+  if (now > op.deadline) time_out(op);
+}
+
+// Says who is late. The question to the other ranks takes up to a second and needs the engine's thread, so that thread
+// has another one ask.
+void Runner::time_out(Operation& op) {
+  station_.board->set_waiting(op.record.sequence, waiting_text(op));
+  if (!station_.engine->on_thread()) {
+    report_timeout(op.record);
+    return fail(op, station_.control->fault());
+  }
+  op.deadline = Clock::now() + std::chrono::seconds(2);  // the fault is here by then, or it is asked again
+  if (reporting_.load()) return;
+  if (timeout_reporter_.joinable()) timeout_reporter_.join();  // it has ended
+  reporting_.store(true);
+  timeout_reporter_ = std::thread([this, record = op.record] {
+    report_timeout(record);
+    reporting_.store(false);
+  });
+}
+
+void Runner::report_timeout(const OperationRecord& record) {
+  std::array<char, 32> limit{};
+  std::snprintf(limit.data(), limit.size(), "%g s", std::chrono::duration<double>(station_.config.timeout).count());
+  const std::string found = station_.control->inspect(record);
+  if (station_.board->finished() >= record.sequence) return;  // it came through after all
+  station_.control->raise(ErrorCode::timeout,
+                          self() + ": " + describe(record) + " did not complete within " + limit.data() + ": " + found);
+}
+
+std::string Runner::waiting_text(const Operation& op) const {
+  switch (op.phase) {
+    case Operation::Phase::connecting:
+      return rank_name(connections_.missing_writer(*op.program)) + " to enter the operation";
+    case Operation::Phase::running: return op.execution.waiting_for();
+    case Operation::Phase::draining: return "messages to leave for other hosts";
+    default: return {};
+  }
+}
+
+void Runner::fail(Operation& op, const Error& error) {
+  Error first = error;
+  if (ControlPlane* const control = station_.control.get()) {
+    if (!control->fault_raised()) control->raise(error.code(), error.what());
+    if (control->fault_raised()) first = control->fault();
+  }
+  op.error = first;
+  op.phase = Operation::Phase::finished;
+  const std::lock_guard lock(failure_mutex_);
+  if (!failure_) failure_ = first;
+  failed_.store(true, std::memory_order_release);
+}
+
+void Runner::abort(const std::string& reason) {
+  const std::string message = self() + " called abort" + (reason.empty() ? "" : ": " + reason);
+  if (station_.control != nullptr) {
+    station_.control->raise(ErrorCode::aborted, message);
+    return;
+  }
+  const std::lock_guard lock(failure_mutex_);
+  if (!failure_) failure_ = Error(ErrorCode::aborted, message);
+  failed_.store(true, std::memory_order_release);
+}
+
+void Runner::close() noexcept {
+  if (std::exchange(closed_, true)) return;
+  try {
+    leave();
+  } catch (const std::exception& error) {
+    base::log(base::LogLevel::warn, self() + " did not leave in good order: " + error.what());
+  }
+}
+
+void Runner::leave() {
+  if (fork_guard_.forked()) {  // the parent's sockets and thread are not ours to end
+    new Station(std::move(station_));
+    return;
+  }
+  if (station_.engine != nullptr) station_.engine->remove(this);
+  take_drive();
+  while (const auto head = front()) {
+    if (!head->operation.error)
+      head->operation.error = Error(ErrorCode::aborted, self() + " destroyed its communicator while " +
+                                                            describe(head->operation.record) + " was in progress");
+    pop(*head);
+  }
+  driving_.store(false, std::memory_order_release);
+  if (station_.control == nullptr) return;
+  if (!failed_.load() && !station_.control->fault_raised()) {
+    const auto deadline = Clock::now() + kLeaveTimeout;
+    for (Transport* mover : station_.movers) mover->flush(deadline);
+  }
+  station_.control->leave(station_.board->finished());
+  // A Work may outlive the communicator; sockets and slots do not.
+  station_.movers.clear();
+  station_.transports.clear();
+}
+
+}  // namespace tutti::runtime
