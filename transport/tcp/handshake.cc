@@ -13,7 +13,8 @@ namespace tutti::transport::tcp {
 using base::Transfer;
 
 Handshake::Handshake(const Identity& self, base::Fd socket, int peer)
-    : self_(&self), socket_(std::move(socket)), peer_(peer), dialer_(peer != kAnyone) {
+    : self_(&self), socket_(std::move(socket)), peer_(peer), dialer_(peer != kAnyone), connected_(peer == kAnyone) {
+  base::tune_for_messages(socket_.get());  // the handshake too is of small messages
   mine_.magic = kMagic;
   mine_.version = kWireVersion;
   mine_.byte_order = kByteOrder;
@@ -34,6 +35,7 @@ Handshake::State Handshake::advance() {
       fail(base::errno_text(error));
       return State::failed;
     }
+    connected_ = true;
     send(&mine_, sizeof(mine_));
     await(Stage::hello, sizeof(Hello));
   }
@@ -50,7 +52,12 @@ Handshake::State Handshake::advance() {
 
 void Handshake::choose() {
   send(kChosen.data(), kChosen.size());
-  stage_ = Stage::done;
+  if (lower()) {
+    offered_ = true;
+    await(Stage::mark, kChosen.size());
+  } else {
+    stage_ = Stage::done;
+  }
 }
 
 bool Handshake::fail(const std::string& why) {
@@ -87,7 +94,9 @@ bool Handshake::read_awaited() {
     const Transfer got = base::receive(socket_.get(), in_.data() + in_bytes_, awaited_ - in_bytes_);
     if (got.state == Transfer::State::failed) return fail(base::errno_text(got.error));
     if (got.state == Transfer::State::closed)
-      return fail("it closed the connection during the handshake (another job, another rank or another secret)");
+      return fail(peer_proven_ ? "it closed the connection before both ranks had agreed on it"
+                               : "it closed the connection during the handshake (another job, another rank or another "
+                                 "secret)");
     if (got.state != Transfer::State::moved) return false;
     in_bytes_ += got.bytes;
     if (stage_ == Stage::hello && std::memcmp(in_.data(), kMagic.data(), std::min(in_bytes_, kMagic.size())) != 0)
@@ -131,7 +140,8 @@ bool Handshake::handle_proof() {
     const Proof proof = proof_of(true);
     send(proof.data(), proof.size());
   }
-  if (self_->rank < peer_)
+  peer_proven_ = true;
+  if (lower())
     stage_ = Stage::decide;
   else
     await(Stage::mark, kChosen.size());
@@ -140,7 +150,7 @@ bool Handshake::handle_proof() {
 
 bool Handshake::handle_mark() {
   if (std::memcmp(in_.data(), kChosen.data(), kChosen.size()) != 0) return fail("its handshake ends in garbage");
-  stage_ = Stage::done;
+  stage_ = lower() ? Stage::done : Stage::decide;
   return true;
 }
 

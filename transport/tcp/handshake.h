@@ -28,24 +28,28 @@ class Handshake {
 
   enum class State {
     pending,  // wait for the socket
-    proven,   // the peer knows the secret; this rank is the lower one and may choose()
+    proven,   // the peer knows the secret (and, if it is the lower rank, offers this connection): choose() or drop it
     chosen,   // the connection is to be used: take() it
     failed,   // failure() says why
   };
   // Goes on as far as the socket lets it.
   State advance();
-  // Says that this connection is the one for the pair. advance() then answers `chosen` when that has been sent.
+  // The lower rank offers this connection for the pair, the higher one confirms it. advance() then answers `chosen`
+  // when the confirmation has been read or sent.
   void choose();
 
   int peer() const { return peer_; }
   int socket() const { return socket_.get(); }
   base::Fd take() { return std::move(socket_); }
   const std::string& failure() const { return failure_; }
-  bool connected() const { return stage_ > Stage::connecting; }  // TCP stands; the peer may be too busy to answer
-  bool peer_proven() const { return stage_ > Stage::proof; }
+  // These hold after a failure too.
+  bool connected() const { return connected_; }  // TCP stood; the peer may be too busy to answer
+  bool peer_proven() const { return peer_proven_; }
+  // The peer may confirm at any time and use the connection from then on, so this side may not drop it.
+  bool offered() const { return offered_; }
 
  private:
-  enum class Stage { connecting, hello, proof, decide, mark, done, failed };  // what is awaited
+  enum class Stage { connecting, hello, proof, mark, decide, done, failed };  // what is awaited
 
   bool fail(const std::string& why);
   bool write_pending();
@@ -57,11 +61,13 @@ class Handshake {
   void await(Stage stage, std::size_t bytes);
   Proof proof_of(bool by_dialer) const;
   bool dialer() const { return dialer_; }
+  bool lower() const { return self_->rank < peer_; }
 
   const Identity* self_;
   base::Fd socket_;
   int peer_;
   bool dialer_;
+  bool connected_ = false, peer_proven_ = false, offered_ = false;
   Stage stage_ = Stage::connecting;
   Hello mine_{};
   Hello theirs_{};

@@ -12,8 +12,7 @@ namespace tutti::transport::tcp {
 void Link::attach(base::Fd socket, const base::Address& address) {
   socket_ = std::move(socket);
   address_ = address;
-  base::tune_for_messages(socket_.get());
-  woken();
+  woken(false);
   receiver_.set_complaint("rank " + std::to_string(rank_) + " got garbage from rank " + std::to_string(peer_) + " at " +
                           base::to_string(address));
 }
@@ -42,13 +41,13 @@ bool Link::receive() {
     throw;
   }
   if (result == Receiver::Result::drained) {
-    readable_ = false;
-    if (send_error_ != 0 && !receiver_.left()) lose(base::errno_text(send_error_));
+    readable_ = ending_ || send_error_ != 0;
+    if (send_error_ != 0 && !moved && !may_end()) lose(base::errno_text(send_error_));
   }
   if (result == Receiver::Result::closed || result == Receiver::Result::failed) {
     ended_ = true;
     readable_ = false;
-    if (receiver_.left()) return moved;
+    if (may_end()) return moved;
     // recv() answers 0 after a failed send() has taken the socket's error, so that one is remembered.
     if (error == 0) error = send_error_;
     lose(error != 0 ? base::errno_text(error)
@@ -57,9 +56,14 @@ bool Link::receive() {
   return moved;
 }
 
+// The peer has said goodbye, or it is the lower rank and has sent nothing at all: then it may have left in good order,
+// or given up, before it read that this rank had confirmed the connection. Whether it died, the control plane knows.
+bool Link::may_end() const { return receiver_.left() || (rank_ > peer_ && !receiver_.heard()); }
+
 bool Link::send() {
   if (ended_ || send_error_ != 0) {
-    if (receiver_.left() && sender_.pending()) lose("it has left the communicator, but a message for it is waiting");
+    if ((ended_ || receiver_.left()) && sender_.pending())
+      lose("it has left the communicator, but a message for it is waiting");
     return false;
   }
   sender_.collect(receiver_);

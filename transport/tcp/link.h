@@ -28,8 +28,12 @@ class Link {
   // Moves what can be moved. Throws Error(remote_error) when the peer is lost, and again at each further call.
   // `look` reads without having been told that there is something.
   bool progress(bool look);
-  // The socket may have become readable and writable.
-  void woken() { readable_ = writable_ = true; }
+  // The socket may have become readable and writable. `ending`: the peer's last byte has come, or an error; there will
+  // be no further event, so it is read until it says so itself.
+  void woken(bool ending) {
+    readable_ = writable_ = true;
+    ending_ = ending_ || ending;
+  }
   bool blocked() const { return !writable_; }
   bool lost() const { return !lost_.empty(); }
 
@@ -44,6 +48,7 @@ class Link {
  private:
   bool receive();
   bool send();
+  bool may_end() const;
   [[noreturn]] void lose(const std::string& why);
 
   int rank_, peer_;
@@ -52,6 +57,7 @@ class Link {
   Sender sender_;
   Receiver receiver_;
   bool readable_ = false, writable_ = false;
+  bool ending_ = false;
   bool said_goodbye_ = false;
   bool ended_ = false;  // the peer's last byte has been read
   int send_error_ = 0;  // errno; the reading half is drained before it is reported, for the peer may have said goodbye

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include "src/base/error.h"
 #include "src/base/log.h"
@@ -17,10 +18,12 @@ using std::chrono::seconds;
 
 constexpr milliseconds kHigherWaits{100};     // for the lower rank's call, before the higher one dials
 constexpr milliseconds kRoundPause{100};      // between rounds over a peer's addresses
-constexpr milliseconds kFirstPatience{2000};  // for one address; doubles each round
+constexpr milliseconds kFirstPatience{2000};  // before the next address is tried; doubles each round
 constexpr int kMostDoublings = 5;
+constexpr seconds kBusyTime{60};  // for an attempt that stands: the peer may be busy
 constexpr seconds kGuestTime{5};
-constexpr seconds kProvenTime{60};  // a proven peer is no stranger: it is only busy
+constexpr seconds kProvenTime{60};  // more: a proven peer is no stranger, it is only busy
+constexpr milliseconds kAway{500};  // between two looks: nobody was waiting
 constexpr std::size_t kMostStrangers = 64;
 constexpr int kAcceptsPerCall = 32;
 
@@ -30,7 +33,7 @@ Lobby::Lobby(const Identity& self, int epoll, milliseconds connect_timeout)
     : self_(self),
       epoll_(epoll),
       connect_timeout_(connect_timeout),
-      listener_(base::listen_everywhere()),
+      listener_(base::listen_everywhere(0, SOMAXCONN)),
       port_(base::local_address(listener_.get()).port),
       peers_(static_cast<std::size_t>(self.size)) {
   watch(listener_.get(), Tag::listener, 0, EPOLLIN);
@@ -47,6 +50,7 @@ void Lobby::want(int rank) {
   Peer& peer = at(rank);
   if (peer.joined || peer.wanted) return;
   const Clock::time_point now = Clock::now();
+  look(now);
   peer.wanted = true;
   peer.alive = peer.was_alive = false;
   peer.next = 0;
@@ -62,13 +66,13 @@ void Lobby::give_up(int rank) {
   Peer& peer = at(rank);
   if (!peer.wanted) return;
   peer.wanted = false;
-  peer.attempt.reset();
+  peer.attempts.clear();
   --dials_;
 }
 
 void Lobby::on_event(Tag tag, std::uint32_t number) {
   if (tag == Tag::listener) accept_guests();
-  if (tag == Tag::dial && number < peers_.size()) advance_dial(static_cast<int>(number));
+  if (tag == Tag::dial && number < peers_.size()) advance_dials(static_cast<int>(number));
   if (tag != Tag::guest) return;
   const auto guest = guests_.find(number);
   if (guest != guests_.end() && advance(guest->second.handshake)) guests_.erase(guest);
@@ -85,7 +89,11 @@ void Lobby::accept_guests() {
       return;
     }
     if (!socket) return;
-    if (guests_.size() >= kMostStrangers + peers_.size()) guests_.erase(guests_.begin());
+    if (guests_.size() >= kMostStrangers + peers_.size()) {
+      const auto stranger = std::find_if(guests_.begin(), guests_.end(),
+                                         [](const auto& guest) { return !guest.second.handshake.peer_proven(); });
+      if (stranger != guests_.end()) guests_.erase(stranger);
+    }
     const std::uint32_t number = next_guest_++;
     const int fd = socket.get();
     const auto [guest, added] = guests_.emplace(
@@ -98,7 +106,7 @@ void Lobby::accept_guests() {
 bool Lobby::advance(Handshake& handshake) {
   Handshake::State state = handshake.advance();
   if (state == Handshake::State::proven) {
-    if (joined(handshake.peer())) return true;  // another one was chosen; this one closes
+    if (joined(handshake.peer())) return true;  // by another one; this one closes
     handshake.choose();
     state = handshake.advance();
   }
@@ -117,6 +125,7 @@ bool Lobby::advance(Handshake& handshake) {
 
 void Lobby::dial(int rank, Clock::time_point now) {
   Peer& peer = at(rank);
+  while (peer.next < peer.addresses.size() && peer.attempt_at(peer.next) != nullptr) ++peer.next;
   if (peer.next >= peer.addresses.size()) {  // a round is over
     peer.next = 0;
     peer.next_try = now + kRoundPause;
@@ -124,51 +133,91 @@ void Lobby::dial(int rank, Clock::time_point now) {
     peer.was_alive = std::exchange(peer.alive, false);
     return;
   }
-  base::Connecting connecting = base::start_connect(peer.addresses[peer.next]);
-  if (!connecting.socket) return end_dial(rank, base::errno_text(connecting.error));
-  peer.attempt_deadline = now + kFirstPatience * (1 << std::min(peer.round, kMostDoublings));
-  peer.attempt = std::make_unique<Handshake>(self_, std::move(connecting.socket), rank);
-  watch(peer.attempt->socket(), Tag::dial, static_cast<std::uint32_t>(rank), EPOLLIN | EPOLLOUT | EPOLLET);
+  const milliseconds patience = kFirstPatience * (1 << std::min(peer.round, kMostDoublings));
+  const std::size_t address = peer.next++;
+  base::Connecting connecting = base::start_connect(peer.addresses[address]);
+  if (!connecting.socket) {
+    peer.outcomes[address] = base::errno_text(connecting.error);
+    return;
+  }
+  watch(connecting.socket.get(), Tag::dial, static_cast<std::uint32_t>(rank), EPOLLIN | EPOLLOUT | EPOLLET);
+  peer.attempts.push_back({Handshake(self_, std::move(connecting.socket), rank), address, now + patience});
+  peer.next_try = now + patience;
 }
 
-void Lobby::advance_dial(int rank) {
-  Peer& peer = at(rank);
-  if (!peer.attempt) return;
-  if (!advance(*peer.attempt)) {
-    if (peer.attempt->connected()) peer.alive = true;
-    if (peer.attempt->peer_proven())
-      peer.attempt_deadline = std::max(peer.attempt_deadline, Clock::now() + kProvenTime);
-  } else {
-    end_dial(rank, peer.attempt->failure());
+void Lobby::advance_dials(int rank) {
+  std::vector<Attempt>& attempts = at(rank).attempts;
+  for (auto attempt = attempts.begin(); attempt != attempts.end();)
+    attempt = advance_dial(at(rank), *attempt) ? attempts.erase(attempt) : attempt + 1;
+}
+
+// True when it is over.
+bool Lobby::advance_dial(Peer& peer, Attempt& attempt) {
+  const bool over = advance(attempt.handshake);
+  const Clock::time_point now = Clock::now();
+  if (attempt.handshake.peer_proven()) peer.give_up_at = std::max(peer.give_up_at, now + connect_timeout_);
+  if (over) {
+    peer.outcomes[attempt.address] = attempt.handshake.failure();
+    peer.next_try = now;
+  } else if (attempt.handshake.connected()) {
+    attempt.deadline = std::max(attempt.deadline, now + kBusyTime);
+    peer.alive = true;
+  }
+  return over;
+}
+
+void Lobby::end_late_dials(Peer& peer, Clock::time_point now) {
+  std::erase_if(peer.attempts, [&](const Attempt& attempt) {
+    peer.alive = peer.alive || attempt.handshake.connected();
+    if (attempt.handshake.offered() || now <= attempt.deadline) return false;
+    peer.outcomes[attempt.address] = outcome_of(attempt);
+    peer.next_try = now;
+    return true;
+  });
+}
+
+const char* Lobby::outcome_of(const Attempt& unanswered) {
+  return unanswered.handshake.connected() ? "connected, but nobody answered" : "no answer";
+}
+
+const Lobby::Attempt* Lobby::Peer::attempt_at(std::size_t address) const {
+  const auto attempt =
+      std::find_if(attempts.begin(), attempts.end(), [&](const Attempt& a) { return a.address == address; });
+  return attempt == attempts.end() ? nullptr : &*attempt;
+}
+
+void Lobby::look(Clock::time_point now) {
+  const Clock::duration away = now - looked_at_;
+  looked_at_ = now;
+  if (away <= kAway) return;
+  for (auto& [number, guest] : guests_) guest.deadline += away;
+  for (Peer& peer : peers_) {
+    peer.give_up_at += away;
+    peer.next_try += away;
+    for (Attempt& attempt : peer.attempts) attempt.deadline += away;
   }
 }
 
-void Lobby::end_dial(int rank, const std::string& outcome) {
-  Peer& peer = at(rank);
-  peer.outcomes[peer.next++] = outcome;
-  peer.attempt.reset();
-  peer.next_try = Clock::now();
+bool Lobby::expired(const Guest& guest, Clock::time_point now) {
+  if (guest.handshake.offered()) return false;
+  return now > guest.deadline + (guest.handshake.peer_proven() ? kProvenTime : seconds(0));
 }
 
 void Lobby::on_time(Clock::time_point now) {
-  for (auto guest = guests_.begin(); guest != guests_.end();) {
-    const bool proven = guest->second.handshake.peer_proven();
-    if (now > guest->second.deadline + (proven ? kProvenTime : seconds(0)))
-      guest = guests_.erase(guest);
-    else
-      ++guest;
-  }
+  std::erase_if(guests_, [&](const auto& entry) {
+    const Handshake& handshake = entry.second.handshake;
+    return expired(entry.second, now) || (handshake.peer_proven() && joined(handshake.peer()));
+  });
   if (dials_ == 0) return;
   for (int rank = 0; rank < self_.size; ++rank) {
     Peer& peer = at(rank);
     if (!peer.wanted) continue;
     if (peer.joined) {
       give_up(rank);
-    } else if (peer.attempt && now > peer.attempt_deadline) {
-      end_dial(rank, peer.attempt->connected() ? "connected, but nobody answered" : "no answer");
-    } else if (!peer.attempt && now >= peer.next_try) {
-      dial(rank, now);
+      continue;
     }
+    end_late_dials(peer, now);
+    if (now >= peer.next_try) dial(rank, now);
   }
 }
 
@@ -183,13 +232,11 @@ std::string Lobby::report(int rank) const {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
   std::string tried;
   for (std::size_t i = 0; i < peer.addresses.size(); ++i) {
-    const bool under_way = peer.attempt && i == peer.next;
+    const Attempt* under_way = peer.attempt_at(i);
     const std::string outcome = i < peer.outcomes.size() ? peer.outcomes[i] : "";
     if (!tried.empty()) tried += "; ";
     tried += base::to_string(peer.addresses[i]) + " (";
-    tried += !outcome.empty() ? outcome
-             : !under_way     ? "not tried"
-                              : (peer.attempt->connected() ? "connected, but nobody answered" : "no answer");
+    tried += under_way != nullptr ? outcome_of(*under_way) : !outcome.empty() ? outcome : "not tried";
     tried += ')';
   }
   return "rank " + std::to_string(self_.rank) + " cannot reach rank " + std::to_string(rank) + " over TCP within " +

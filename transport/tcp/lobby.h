@@ -2,9 +2,13 @@
 // peers.
 //
 // The lower rank of a pair dials when the pair is first used; the higher one dials too if nothing has come after a
-// moment, since the lower may not know yet that it is wanted, or only one direction may be open. The lower rank
-// chooses (see wire.h). Addresses are tried one after the other, round after round, with growing patience: a peer whose
-// thread is busy elsewhere accepts late, and that is no fault.
+// moment, since the lower may not know yet that it is wanted, or only one direction may be open. They agree on one
+// connection (see wire.h). Addresses are tried one after the other, round after round, with growing patience. An
+// attempt that stands but is not answered is kept while further addresses are tried: a peer whose thread is busy
+// elsewhere accepts late, which is no fault, and dialling anew would only fill its queue with dead connections.
+//
+// Time counts only while somebody looks: a rank that computes for minutes between two operations is not to find on its
+// return that everything has timed out meanwhile.
 //
 // Strangers: each waiting connection has a deadline, their number is bounded (the oldest goes first), and none is
 // waited for.
@@ -13,7 +17,6 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +55,8 @@ class Lobby {
     base::Fd socket;
     base::Address address;
   };
+  // Call it before the events: the time since the last look, if it was long, counts for no deadline.
+  void look(Clock::time_point now);
   // Handles one event; a connection when one has come about. Throws Error(system_error) when a wanted connection cannot
   // be accepted for want of descriptors.
   void on_event(Tag tag, std::uint32_t number);
@@ -67,8 +72,13 @@ class Lobby {
   void give_up(int peer);
 
  private:
-  struct Guest {  // accepted, not proven
+  struct Guest {  // accepted, not agreed on
     Handshake handshake;
+    Clock::time_point deadline;
+  };
+  struct Attempt {
+    Handshake handshake;
+    std::size_t address;  // index
     Clock::time_point deadline;
   };
   struct Peer {
@@ -78,17 +88,22 @@ class Lobby {
     bool wanted = false;
     bool alive = false;      // in this round a TCP connection stood, though nobody may have answered on it yet
     bool was_alive = false;  // in the round before
-    std::size_t next = 0;
+    std::size_t next = 0;    // address
     int round = 0;
-    Clock::time_point next_try, give_up_at, attempt_deadline;
-    std::unique_ptr<Handshake> attempt;
+    Clock::time_point next_try, give_up_at;
+    std::vector<Attempt> attempts;  // under way; at most one for each address
+
+    const Attempt* attempt_at(std::size_t address) const;
   };
 
   Peer& at(int peer) { return peers_[static_cast<std::size_t>(peer)]; }
   void accept_guests();
   void dial(int peer, Clock::time_point now);
-  void advance_dial(int peer);
-  void end_dial(int peer, const std::string& outcome);
+  void advance_dials(int peer);
+  bool advance_dial(Peer& peer, Attempt& attempt);
+  void end_late_dials(Peer& peer, Clock::time_point now);
+  static bool expired(const Guest& guest, Clock::time_point now);
+  static const char* outcome_of(const Attempt& unanswered);
   // True when the handshake has ended (joined or failed) and its owner is to be dropped.
   bool advance(Handshake& handshake);
   void watch(int socket, Tag tag, std::uint32_t number, std::uint32_t events) const;
@@ -103,6 +118,7 @@ class Lobby {
   std::map<std::uint32_t, Guest> guests_;  // by number, so in order of arrival
   std::uint32_t next_guest_ = 0;
   std::vector<Joined> joined_;
+  Clock::time_point looked_at_ = Clock::now();
 };
 
 }  // namespace tutti::transport::tcp

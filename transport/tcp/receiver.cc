@@ -66,7 +66,7 @@ Receiver::Result Receiver::receive(int socket, Sender& sender, bool& moved, int&
       error = transfer.error;
       return Result::failed;
     }
-    moved = true;
+    moved = heard_ = true;
     const bool all = transfer.bytes == missing_ + kStaging - end_;
     const std::size_t direct = std::min(missing_, transfer.bytes);
     payload_ += direct;

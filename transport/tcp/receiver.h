@@ -48,6 +48,9 @@ class Receiver {
   // The peer said goodbye.
   bool left() const { return left_; }
 
+  // The peer has sent anything.
+  bool heard() const { return heard_; }
+
   // Fills in a frame for the peer: a claim that it was not told of, the next port of which enough was released that it
   // should know; false when there is none.
   bool next_claim(Frame& frame);
@@ -86,7 +89,7 @@ class Receiver {
   std::unordered_map<runtime::PortId, std::size_t> numbers_;
   std::size_t untold_ = 0;  // claims that the peer does not know of yet
   std::size_t turn_ = 0;    // the port whose credit was looked at last
-  bool left_ = false;
+  bool left_ = false, heard_ = false;
 
   std::array<std::byte, kStaging> staging_;  // bytes read and not yet parsed are [begin_, end_)
   std::size_t begin_ = 0, end_ = 0;

@@ -27,7 +27,8 @@ using std::chrono::milliseconds;
 
 constexpr char kFilterVariable[] = "TUTTI_SOCKET_IFNAME";
 constexpr milliseconds kTick{50};      // while connecting
-constexpr milliseconds kLinger{1000};  // at the end, for the peers' hosts to have all
+constexpr milliseconds kLinger{1000};  // at the end, for the peers' hosts to have all, unless flush() set a deadline
+constexpr int kGoodbyeShare = 4;       // of the time that flush() may take, one part is left for the goodbyes
 constexpr std::size_t kFewLinks = 2;   // these are read without asking epoll
 constexpr int kQuiet = 64;             // looks without a find, after which only each kQuietStride-th call looks
 constexpr unsigned kQuietStride = 8;
@@ -87,6 +88,7 @@ class TcpTransport final : public runtime::Transport {
   unsigned calls_ = 0, looks_ = 0;
   int quiet_ = 0;  // looks since something was found
   bool peers_known_ = false;
+  std::optional<Clock::time_point> leave_by_;  // set by flush()
 };
 
 TcpTransport::TcpTransport(const TcpOptions& options)
@@ -107,10 +109,13 @@ TcpTransport::TcpTransport(const TcpOptions& options)
 // unread resets the connection and loses what is on its way to the peer.
 TcpTransport::~TcpTransport() {
   try {
-    const Clock::time_point deadline = Clock::now() + kLinger;
-    for (Link* link : connected_) link->leave();
-    for (Link* link : connected_)
-      while (!link->leave() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
+    const Clock::time_point deadline = leave_by_.value_or(Clock::now() + kLinger);
+    const auto leave_all = [this] {
+      bool all = true;
+      for (Link* link : connected_) all = link->leave() && all;
+      return all;
+    };
+    while (!leave_all() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
   } catch (...) {  // nothing more can be done for that peer; its side reports the loss
   }
 }
@@ -211,13 +216,14 @@ bool TcpTransport::look_due() {
 
 void TcpTransport::sweep(bool patient) {
   std::array<epoll_event, 64> events;
+  lobby_.look(Clock::now());
   const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
     const std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
     const auto tag = static_cast<Tag>(key >> 32);
     const auto number = static_cast<std::uint32_t>(key);
     if (tag == Tag::link) {
-      links_[number]->woken();
+      links_[number]->woken((events[static_cast<std::size_t>(i)].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
     } else if (tag == Tag::timer) {
       std::uint64_t ticks = 0;
       [[maybe_unused]] const ssize_t got = ::read(timer_.get(), &ticks, sizeof(ticks));
@@ -283,11 +289,14 @@ void TcpTransport::forget_all_but(std::span<const runtime::PortId> kept) {
 
 // Also waits for the peers' hosts to have everything, so that the sockets can be closed without loss.
 void TcpTransport::flush(Clock::time_point deadline) {
+  leave_by_ = deadline;
+  const Clock::time_point now = Clock::now();
+  const Clock::duration share = std::max(Clock::duration::zero(), (deadline - now) / kGoodbyeShare);
+  const Clock::time_point end = deadline - std::min<Clock::duration>(kLinger, share);
   const std::string complaint =
       "rank " + std::to_string(options_.rank) + " could not send its last messages over TCP: ";
   for (std::string peers = unsent_peers(); !peers.empty(); peers = unsent_peers()) {
-    if (Clock::now() > deadline)
-      return base::log(base::LogLevel::warn, complaint + "not taken in time by rank " + peers);
+    if (Clock::now() > end) return base::log(base::LogLevel::warn, complaint + "not taken in time by rank " + peers);
     try {
       if (!advance(false)) wait(milliseconds(1));
     } catch (const Error& error) {

@@ -38,8 +38,10 @@ struct TcpOptions {
 //
 // Beyond the Transport interface: a lost connection is Error(remote_error) naming the rank and its address. The
 // destructor says goodbye to the peers, unless something failed or a message is half sent: call flush() first, which
-// throws nothing, but logs the ranks that did not take their messages by the deadline. That a peer has said goodbye is
-// no fault until a message for it is published. The destructor does not look at the rings; they may be gone.
+// throws nothing, but logs the ranks that did not take their messages in time. The last quarter of the time to its
+// deadline, at most a second, is left to the destructor, for the goodbyes: both together are over by the deadline. That
+// a peer has said goodbye is no fault until a message for it is published. The destructor does not look at the rings;
+// they may be gone.
 std::unique_ptr<runtime::Transport> make_tcp_transport(const TcpOptions& options);
 
 }  // namespace tutti::transport

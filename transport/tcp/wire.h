@@ -2,10 +2,12 @@
 // order; the handshake refuses a peer of another order or version.
 //
 // Handshake: the dialer connects and sends Hello; the acceptor answers Hello and Proof, the dialer answers Proof. A
-// Proof
-//            is an HMAC over both Hellos with the communicator's secret, so each side has proven that it knows the
-//            secret to a challenge of the other. Either rank of a pair may dial, several connections may be on their
-//            way at once; the lower rank alone chooses, by kChosen on the first one that is proven. The others close.
+//            Proof is an HMAC over both Hellos with the communicator's secret, so each side has proven that it knows
+//            the secret to a challenge of the other. Either rank of a pair may dial, several connections may be on
+//            their way at once. The lower rank offers each that is proven, by kChosen; the higher one echoes the first
+//            kChosen that it reads and closes the others. So a connection that one side has given up in the meantime is
+//            never used: the lower rank uses the one with the echo, and one that ends before was only an attempt. Once
+//            it has offered a connection it does not close it before another one is confirmed.
 #pragma once
 
 #include <array>
@@ -14,7 +16,7 @@
 
 namespace tutti::transport::tcp {
 
-inline constexpr std::uint16_t kWireVersion = 1;
+inline constexpr std::uint16_t kWireVersion = 2;
 inline constexpr std::uint16_t kByteOrder = 0x0102;
 inline constexpr std::array<char, 8> kMagic{'T', 'U', 'T', 'T', 'I', 't', 'c', 'p'};
 inline constexpr std::array<char, 8> kChosen{'c', 'h', 'o', 's', 'e', 'n', '.', '\n'};
