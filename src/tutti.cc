@@ -1,5 +1,7 @@
 // The one file that knows the concrete transports and kernels: it registers them and connects communicators.
 #include <exception>
+#include <future>
+#include <system_error>
 #include <thread>
 
 #include "kernels/host/kernels.h"
@@ -70,8 +72,10 @@ Communicator Communicator::connect(const UniqueId& id, int rank, int size, const
 }
 
 std::vector<Communicator> Communicator::connect_threads(int size, const Config& config) {
-  if (size < 1)
-    throw Error(ErrorCode::invalid_argument, "the number of ranks is " + std::to_string(size) + "; valid: 1 and more");
+  constexpr int kMostThreads = 4096;
+  if (size < 1 || size > kMostThreads)
+    throw Error(ErrorCode::invalid_argument, "the number of ranks is " + std::to_string(size) + "; valid: 1 to " +
+                                                 std::to_string(kMostThreads) + " in one process");
   const UniqueId id = size == 1 ? UniqueId{} : UniqueId::create();
   const auto ranks = static_cast<std::size_t>(size);
   std::vector<std::shared_ptr<runtime::Runner>> runners(ranks);
@@ -86,9 +90,22 @@ std::vector<Communicator> Communicator::connect_threads(int size, const Config& 
     }
   };
   {
+    // No rank starts to wait for the others before all threads are there.
+    std::promise<bool> all_there;
+    const std::shared_future<bool> go = all_there.get_future().share();
     std::vector<std::jthread> threads;  // joined at the end of the block, whatever happens
     threads.reserve(ranks - 1);
-    for (std::size_t rank = 1; rank < ranks; ++rank) threads.emplace_back(connect_rank, rank);
+    try {
+      for (std::size_t rank = 1; rank < ranks; ++rank)
+        threads.emplace_back([&connect_rank, go, rank] {
+          if (go.get()) connect_rank(rank);
+        });
+    } catch (const std::system_error& error) {
+      all_there.set_value(false);
+      throw Error(ErrorCode::system_error, "cannot start thread " + std::to_string(threads.size() + 1) + " of " +
+                                               std::to_string(size) + " (ulimit -u, ulimit -v): " + error.what());
+    }
+    all_there.set_value(true);
     connect_rank(0);
   }
   rethrow_cause(errors);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 namespace mlp {
@@ -126,10 +127,18 @@ Result train(tutti::Communicator& world, const Split& split, const Settings& set
   return result;
 }
 
-void save_weights(const std::string& path, Mlp& model) {
+void save_weights(const std::string& name, Mlp& model) {
+  // Whole or not at all: written beside the file and renamed. Links are followed; what is no file (a device, a folder)
+  // must not be replaced by one.
+  std::error_code ignored;
+  const std::string path = std::filesystem::weakly_canonical(name, ignored).string();
+  if (path.empty() || (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)))
+    throw tutti::Error(tutti::ErrorCode::invalid_argument,
+                       "Cannot save the weights: '" + name + "' is no regular file; valid: a new or an existing file.");
   const std::string unfinished = path + ".part";
   const auto fail = [&](const std::string& what) {
     const int number = errno;
+    std::remove(unfinished.c_str());
     throw tutti::Error(
         tutti::ErrorCode::system_error,
         "Cannot save the weights: " + what + ": " + std::strerror(number) + " (errno " + std::to_string(number) + ").");

@@ -182,9 +182,14 @@ std::string profile_path() {
 Profile load_profile(const std::string& path) {
   if (path.empty()) return {};
   std::error_code error;
+  const bool asked_for = base::env("TUTTI_PROFILE") == path;
   if (!std::filesystem::exists(path, error)) {
-    if (error) refuse(path, "cannot be read: " + error.message());
-    if (base::env("TUTTI_PROFILE") == path)
+    if (error && asked_for) refuse(path, "cannot be read: " + error.message());
+    if (error) {  // a home folder that is not ours to read holds no profile of ours
+      base::log(base::LogLevel::info, "no profile: " + path + ": " + error.message());
+      return {};
+    }
+    if (asked_for)
       base::log(base::LogLevel::warn,
                 "TUTTI_PROFILE names " + path + ", which does not exist; the built-in costs are used");
     return {};

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,6 +33,12 @@ std::optional<Ring> ArenaView::find(PortId port) const {
 
 Arena::Arena(std::uint64_t communicator, int rank, std::size_t limit)
     : bytes_(kDirectoryBytes + round_up(limit, kPage)), used_(kDirectoryBytes) {
+  rlimit file_size{};
+  if (::getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur < bytes_)  // else SIGXFSZ would end the process
+    throw Error(ErrorCode::system_error, "rank " + std::to_string(rank) + " needs " + base::format_bytes(bytes_) +
+                                             " of shared memory, but the limit of file sizes (ulimit -f) is " +
+                                             base::format_bytes(file_size.rlim_cur) +
+                                             "; raise it or lower TUTTI_BUFFER_LIMIT");
   fd_ = base::Fd(::memfd_create("tutti", MFD_CLOEXEC));
   if (!fd_) base::throw_errno("rank " + std::to_string(rank) + " cannot create its shared memory (memfd_create)");
   if (::ftruncate(fd_.get(), static_cast<off_t>(bytes_)) != 0)

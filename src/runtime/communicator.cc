@@ -120,6 +120,8 @@ void Communicator::barrier() {
 void Communicator::abort(const std::string& reason) { impl_->runner->abort(reason); }
 
 PlanInfo Communicator::explain(Collective collective, std::size_t count, DataType type, ReduceOp op) const {
+  check_enum(*this, "the collective", static_cast<unsigned>(collective), kCollectives);
+  check_enum(*this, "the data type", static_cast<unsigned>(type), kDataTypes);
   return impl_->runner->with_planner([&](planner::Planner& planner) {
     const planner::Plan& plan = planner.plan(collective, type, op, 0, count);
     PlanInfo info;
@@ -134,6 +136,7 @@ PlanInfo Communicator::explain(Collective collective, std::size_t count, DataTyp
 }
 
 std::vector<std::string> Communicator::algorithms(Collective collective) const {
+  check_enum(*this, "the collective", static_cast<unsigned>(collective), kCollectives);
   return impl_->runner->with_planner([&](planner::Planner& planner) { return planner.algorithms(collective); });
 }
 

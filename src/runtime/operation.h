@@ -28,6 +28,7 @@ struct Operation {
 
   Request request;
   OperationRecord record;
+  std::uint32_t fingerprint = 0;
   Clock::time_point deadline;
   Phase phase = Phase::accepted;
   const planner::Plan* plan = nullptr;  // chosen at the call

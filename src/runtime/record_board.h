@@ -37,6 +37,8 @@ class RecordBoard {
     waiting_sequence_ = sequence;
     waiting_ = std::move(text);
   }
+  // One of the last kRecent records, for the thread that writes them.
+  OperationRecord recent(std::uint64_t sequence) const { return copy(entries_[sequence % kRecent]); }
   std::uint64_t finished() const { return finished_.load(std::memory_order_acquire); }
 
   // Any thread.

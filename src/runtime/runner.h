@@ -137,6 +137,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   // Of the calling thread (in_call_).
   std::atomic<bool> in_call_{false};
   std::uint64_t sequence_ = 0;
+  std::uint32_t last_fingerprint_ = 0;
   Operation blocking_;  // the blocking call's operation; reused, so that a call allocates nothing
   struct KnownPlan {
     Request request;

@@ -31,6 +31,8 @@ void Runner::accept(Operation& op, const Request& request) {
   op.request = request;
   op.plan = known_.plan;
   op.record = {++sequence_, request.collective, request.type, request.op, request.root, request.count, op.plan->id};
+  op.fingerprint = fingerprint(op.record, last_fingerprint_);
+  last_fingerprint_ = op.fingerprint;
   op.deadline = {};  // set when the operation first has to wait: a look at the clock costs as much as a small message
   op.phase = Operation::Phase::accepted;
   op.queued = false;
@@ -103,7 +105,7 @@ void Runner::prepare(Operation& op) {
   }
   op.call.input = static_cast<const std::byte*>(op.request.input);
   op.call.output = static_cast<std::byte*>(op.request.output);
-  op.call.fingerprint = fingerprint(op.record);
+  op.call.fingerprint = op.fingerprint;
   op.phase = Operation::Phase::connecting;
 }
 

@@ -15,6 +15,10 @@ constexpr Clock::duration kReportAgain = std::chrono::milliseconds(100);
 constexpr Clock::duration kMismatchPatience =
     std::chrono::milliseconds(500);  // for the control plane to name both calls
 
+// A rank that ends without destroying its communicator may have sent all that this operation needs.
+constexpr Clock::duration kGraceAfterDeath = std::chrono::milliseconds(50);
+constexpr std::size_t kLongestReason = 4096;
+
 std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
 
 }  // namespace
@@ -31,15 +35,21 @@ void Runner::look_or_fail(Operation& op, Clock::duration waited) {
 void Runner::look_around(Operation& op, Clock::duration waited) {
   ControlPlane* const control = station_.control.get();
   if (control == nullptr || op.phase == Operation::Phase::finished) return;
-  if (control->fault_raised()) return fail(op, control->fault());
+  if (control->fault_raised()) {
+    const Error fault = control->fault();
+    if (fault.code() == ErrorCode::remote_error && waited < kGraceAfterDeath) return;
+    return fail(op, fault);
+  }
   const Clock::time_point now = Clock::now();
   if (op.deadline == Clock::time_point{}) op.deadline = now - waited + station_.config.timeout;
   const bool mismatched = op.mismatched_rank >= 0;
   const Clock::duration patience = station_.ranks_share_cores ? kStallWhenShared : kStallWhenAlone;
   if ((mismatched || waited > patience) && now > op.next_report) {
     station_.board->set_waiting(op.record.sequence, waiting_text(op));
-    control->report_stall(op.record);
-    op.next_report = now + kReportAgain;
+    // Fingerprints are chained, so the call that differs may be the one before.
+    const bool look_back = mismatched && waited > kMismatchPatience / 2 && op.record.sequence > 1;
+    control->report_stall(look_back ? station_.board->recent(op.record.sequence - 1) : op.record);
+    op.next_report = now + (mismatched ? kReportAgain / 4 : kReportAgain);
   }
   if (mismatched && waited > kMismatchPatience)
     return fail(op, Error(ErrorCode::invalid_usage, "calls do not match: " + self() + " called " + describe(op.record) +
@@ -99,7 +109,8 @@ void Runner::fail(Operation& op, const Error& error) {
 }
 
 void Runner::abort(const std::string& reason) {
-  const std::string message = self() + " called abort" + (reason.empty() ? "" : ": " + reason);
+  const std::string message =
+      self() + " called abort" + (reason.empty() ? "" : ": " + reason.substr(0, kLongestReason));
   if (station_.control != nullptr) {
     station_.control->raise(ErrorCode::aborted, message);
     return;

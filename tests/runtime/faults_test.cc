@@ -190,6 +190,48 @@ TEST_CASE("calls that differ end on every rank with both calls in the message") 
   }
 }
 
+TEST_CASE("roots that differ are found out at the next call at the latest") {
+  const auto transport = GENERATE(as<std::string>{}, "shm", "tcp");
+  const auto endings = in_processes(
+      3,
+      [](Communicator& comm) -> std::string {
+        std::vector<float> data(100);
+        try {
+          comm.barrier();
+          comm.broadcast(std::span(data), comm.rank() == 1 ? 1 : 0);
+          comm.barrier();
+        } catch (const Error& error) {
+          return std::string(name_of(error.code())) + ": " + error.what();
+        }
+        return "no error";
+      },
+      config_for(transport));
+  for (const Ending& ending : endings) {
+    INFO(transport << " " << ending.message);
+    CHECK_THAT(ending.message, Catch::StartsWith("invalid usage: ") && Catch::Contains("do not match") &&
+                                   Catch::Contains("root 0") && Catch::Contains("root 1"));
+  }
+}
+
+TEST_CASE("a process that ends without destroying its communicator fails nobody's finished operation") {
+  const auto transport = GENERATE(as<std::string>{}, "shm", "tcp");
+  for (int round = 0; round < 8; ++round) {
+    const auto endings = in_processes(
+        3,
+        [round](Communicator& comm) -> std::string {
+          std::vector<float> data(40000, 1.0f);
+          comm.all_reduce(std::span(data));
+          if (comm.rank() == round % 3) ::_exit(0);
+          return data.back() == 3 ? "ok" : "wrong";
+        },
+        config_for(transport));
+    for (int rank = 0; rank < 3; ++rank) {
+      INFO(transport << " round " << round << " rank " << rank);
+      if (rank != round % 3) CHECK(endings[static_cast<std::size_t>(rank)].message == "ok");
+    }
+  }
+}
+
 TEST_CASE("abort ends a blocked call on every rank within a second") {
   on_threads(3, [](Communicator& comm) {
     comm.barrier();
