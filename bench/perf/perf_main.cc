@@ -1,6 +1,9 @@
 // main of every *_perf program: ranks as threads of this process (-t, -g) or this process as one rank of a launched
 // job.
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -64,8 +67,11 @@ int perf_main(int argc, char** argv, const CollectiveUnderTest& collective) {
   try {
     const Options options = parse_options(argc, argv);
     refuse_mixture(options);
-    return options.thread_ranks() > 1 ? run_threads(collective, options, arguments)
-                                      : run_process(collective, options, arguments);
+    const int status = options.thread_ranks() > 1 ? run_threads(collective, options, arguments)
+                                                  : run_process(collective, options, arguments);
+    if (std::fflush(stdout) == 0 && std::cout.flush()) return status;
+    std::cerr << program + ": cannot write to standard output: " + std::strerror(errno) + "\n";
+    return kFailed;
   } catch (const HelpRequested& help) {
     std::cout << help.text;
     return kGood;

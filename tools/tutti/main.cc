@@ -1,5 +1,8 @@
 // The `tutti` command: hands over to one subcommand and turns its errors into messages and exit statuses.
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -77,6 +80,14 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
   return kUsageError;
 }
 
+// What was printed must have arrived: a full disk or a closed reader is a failure, not a success.
+int finish_output(const std::string& command) {
+  std::cout.flush();
+  if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  std::cerr << command << ": cannot write to standard output: " << std::strerror(errno) << " (errno " << errno << ")\n";
+  return kFailed;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -87,7 +98,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) std::cout << app.help();
-    return 0;
+    return finish_output(path_of(chosen(app)));
   } catch (const CLI::ParseError& error) {
     return report_parse_error(app, error);
   } catch (const std::exception& error) {
