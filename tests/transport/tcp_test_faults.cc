@@ -10,80 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/transport/tcp_test_support.h"
-#include "transport/tcp/handshake.h"
+#include "tests/transport/tcp_test_made_up.h"
 
 using namespace tcp_test;
-using tutti::base::Fd;
-using tutti::transport::tcp::Frame;
-using tutti::transport::tcp::FrameKind;
-using tutti::transport::tcp::Handshake;
-using tutti::transport::tcp::Identity;
 
 namespace {
-
-// A plain socket to the listener of a transport on this host.
-Fd connect_to(const Transport& transport) {
-  tutti::base::Address address = *tutti::base::parse_address("127.0.0.1");
-  address.port = tutti::transport::tcp::decode(transport.address(), 0).port;
-  tutti::base::Connecting connecting = tutti::base::start_connect(address);
-  REQUIRE(connecting.socket);
-  until([&] { return tutti::base::connect_error(connecting.socket.get()) == 0; });
-  return std::move(connecting.socket);
-}
-
-Identity identity_of(const TcpOptions& o) { return {o.rank, o.size, o.communicator, o.secret}; }
-
-// Goes on with the handshake of a made-up rank against a transport until it is in this state.
-void drive(Handshake& handshake, Transport& transport, Handshake::State wanted) {
-  until([&] {
-    transport.progress();
-    const Handshake::State state = handshake.advance();
-    INFO(handshake.failure());
-    REQUIRE((state == wanted || state != Handshake::State::failed));
-    return state == wanted;
-  });
-}
-
-// A socket to `transport`, which is of rank `to`, that has passed for another rank.
-Fd pass_for(int rank, int size, Transport& transport, int to = 0) {
-  const Identity self = identity_of(options(rank, size));
-  Handshake handshake(self, connect_to(transport), to);
-  drive(handshake, transport, Handshake::State::proven);
-  handshake.choose();
-  drive(handshake, transport, Handshake::State::chosen);
-  return handshake.take();
-}
-
-// A made-up rank's listener, and what the others are told of it.
-struct Door {
-  Fd listener = tutti::base::listen_everywhere();
-  tutti::runtime::Blob address() const {
-    tutti::transport::tcp::Endpoints e;
-    e.port = tutti::base::local_address(listener.get()).port;
-    e.addresses = {*tutti::base::parse_address("127.0.0.1")};
-    e.network = tutti::transport::tcp::decode(make_tcp_transport(options(0, 2))->address(), 0).network;
-    return encode(e);
-  }
-  // The next connection; `transport` is turned meanwhile.
-  Fd accept(Transport& transport) const {
-    Fd socket;
-    until([&] {
-      transport.progress();
-      socket = tutti::base::accept_one(listener.get());
-      return static_cast<bool>(socket);
-    });
-    return socket;
-  }
-};
-
-Frame claim_frame(std::uint64_t port, const RingGeometry& geometry) {
-  Frame frame{};
-  frame.kind = FrameKind::claim;
-  frame.acknowledged = 1;
-  frame.claim = {port, 0, geometry.readers, geometry.slots, geometry.slot_bytes};
-  return frame;
-}
 
 std::string failed_handshake(Transport& transport, const TcpOptions& as) {
   const Identity self = identity_of(as);
@@ -99,26 +30,6 @@ std::size_t open_descriptors() {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
   return count;
-}
-
-// Turns progress() until it throws.
-std::string fault_of(Transport& transport) {
-  std::string message;
-  until([&] {
-    message = error_of([&] { transport.progress(); });
-    return !message.empty();
-  });
-  return message;
-}
-
-void send_all(int socket, const void* bytes, std::size_t count) {
-  const auto* at = static_cast<const std::byte*>(bytes);
-  while (count > 0) {
-    const auto sent = tutti::base::send(socket, at, count);
-    if (sent.state == tutti::base::Transfer::State::failed) return;
-    at += sent.bytes;
-    count -= sent.bytes;
-  }
 }
 
 }  // namespace
@@ -185,143 +96,6 @@ TEST_CASE("another wire version or byte order is refused by name", "[tcp][faults
   CHECK(dialer.advance() == Handshake::State::failed);
   CHECK(contains(dialer.failure(), "version 9"));
   CHECK(contains(dialer.failure(), "version " + std::to_string(tutti::transport::tcp::kWireVersion)));
-}
-
-TEST_CASE("a connection that the higher rank has dropped meanwhile is only an attempt", "[tcp][faults]") {
-  const auto lower = make_tcp_transport(options(0, 2));
-  const Door door;
-  lower->set_peers({lower->address(), door.address()});
-  const RingGeometry geometry{1, 2, 64};
-  Writer writer(5, geometry, true);
-  lower->add_reader(5, writer.ring(), 0, 1, true);
-  writer.write();
-  const Identity self = identity_of(options(1, 2));
-  {
-    // The higher rank answers and closes before the lower one looks again.
-    Handshake guest(self, door.accept(*lower), Handshake::kAnyone);
-    until([&] {
-      if (guest.peer() == Handshake::kAnyone) lower->progress();
-      REQUIRE(guest.advance() == Handshake::State::pending);
-      return guest.peer() == 0;
-    });
-  }
-  std::this_thread::sleep_for(milliseconds(20));
-  Handshake guest(self, door.accept(*lower), Handshake::kAnyone);
-  drive(guest, *lower, Handshake::State::proven);
-  guest.choose();
-  drive(guest, *lower, Handshake::State::chosen);
-  const Frame claim = claim_frame(5, geometry);
-  send_all(guest.socket(), &claim, sizeof(claim));
-  Frame data{};
-  std::size_t bytes = 0;
-  until([&] {
-    lower->progress();
-    bytes +=
-        tutti::base::receive(guest.socket(), reinterpret_cast<std::byte*>(&data) + bytes, sizeof(data) - bytes).bytes;
-    return bytes == sizeof(data);
-  });
-  CHECK(data.kind == FrameKind::data);
-  CHECK(data.data.bytes == expected_bytes(5, 0, 64));
-}
-
-TEST_CASE("a lower rank that leaves during the handshake is no fault until it is needed", "[tcp][faults]") {
-  const bool confirmed = GENERATE(false, true);  // by the higher rank, but the lower one has not read it
-  CAPTURE(confirmed);
-  const auto higher = make_tcp_transport(options(1, 2));
-  const Door nobody;
-  higher->set_peers({nobody.address(), higher->address()});
-  Writer writer(5, {1, 2, 64}, true);
-  higher->add_reader(5, writer.ring(), 0, 0, true);
-  REQUIRE(higher->find_ring(6, 0, 0, {1, 2, 64}, true));
-  {
-    const Identity self = identity_of(options(0, 2));
-    Handshake lower(self, connect_to(*higher), 1);
-    drive(lower, *higher, Handshake::State::proven);
-    lower.choose();
-    if (confirmed)
-      drive(lower, *higher, Handshake::State::chosen);
-    else
-      lower.advance();
-  }
-  std::this_thread::sleep_for(milliseconds(20));
-  for (int i = 0; i < 1000; ++i) higher->progress();
-  writer.write();
-  CHECK(contains(fault_of(*higher), "rank 1 lost the connection to rank 0"));
-}
-
-TEST_CASE("time counts only while somebody looks", "[tcp][faults]") {
-  Group group;
-  for (int rank = 0; rank < 2; ++rank) {
-    TcpOptions o = options(rank, 2);
-    o.connect_timeout = milliseconds(300);
-    group.push_back(make_tcp_transport(o));
-  }
-  introduce(group);
-  const int first = GENERATE(0, 1);  // who comes back first
-  CAPTURE(first);
-  Stream there(group, 1, 0, {1}, {1, 2, 64});
-  Stream back(group, 2, 1, {0}, {1, 2, 64});
-  std::this_thread::sleep_for(milliseconds(900));  // both compute
-  there.writer.write();
-  back.writer.write();
-  const auto hasty = static_cast<std::size_t>(first);
-  for (int i = 0; i < 10; ++i) group[hasty]->progress();
-  until([&] {
-    progress(group);
-    there.readers[0].read();
-    back.readers[0].read();
-    return there.readers[0].taken() == 1 && back.readers[0].taken() == 1;
-  });
-}
-
-TEST_CASE("an attempt that stands is not made anew", "[tcp][faults]") {
-  const auto lower = make_tcp_transport(options(0, 2));
-  const Door door;
-  lower->set_peers({lower->address(), door.address()});
-  Writer writer(5, {1, 2, 64}, true);
-  lower->add_reader(5, writer.ring(), 0, 1, true);
-  const Clock::time_point late = Clock::now() + milliseconds(2600);
-  until([&] {
-    lower->progress();
-    std::this_thread::sleep_for(milliseconds(5));
-    return Clock::now() > late;
-  });
-  Fd socket = door.accept(*lower);
-  CHECK_FALSE(tutti::base::accept_one(door.listener.get()));
-  const Identity self = identity_of(options(1, 2));
-  Handshake guest(self, std::move(socket), Handshake::kAnyone);
-  drive(guest, *lower, Handshake::State::proven);
-  guest.choose();
-  drive(guest, *lower, Handshake::State::chosen);
-}
-
-TEST_CASE("a crowd of strangers does not push out a rank", "[tcp][faults]") {
-  const auto higher = make_tcp_transport(options(1, 2));
-  higher->set_peers({{}, higher->address()});
-  const Identity self = identity_of(options(0, 2));
-  Handshake lower(self, connect_to(*higher), 1);
-  drive(lower, *higher, Handshake::State::proven);
-  std::vector<Fd> strangers;
-  for (int i = 0; i < 120; ++i) {
-    strangers.push_back(connect_to(*higher));
-    for (int turn = 0; turn < 40; ++turn) higher->progress();
-  }
-  lower.choose();
-  drive(lower, *higher, Handshake::State::chosen);
-}
-
-TEST_CASE("the end of a peer is seen though its last bytes come with it", "[tcp][faults]") {
-  constexpr int kRanks = 5;  // so many that only sockets with news are read
-  const auto transport = make_tcp_transport(options(0, kRanks));
-  transport->set_peers(std::vector<tutti::runtime::Blob>(kRanks));
-  std::vector<Fd> sockets;
-  for (int rank = 1; rank < kRanks; ++rank) sockets.push_back(pass_for(rank, kRanks, *transport));
-  for (int i = 0; i < 1000; ++i) transport->progress();
-  const Frame claim = claim_frame(5, {1, 2, 64});
-  send_all(sockets[2].get(), &claim, sizeof(claim));
-  ::shutdown(sockets[2].get(), SHUT_WR);
-  std::this_thread::sleep_for(milliseconds(20));
-  CHECK(contains(fault_of(*transport), "rank 0 lost the connection to rank 3"));
 }
 
 TEST_CASE("strangers delay nobody", "[tcp][faults]") {

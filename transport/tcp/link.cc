@@ -63,7 +63,8 @@ bool Link::may_end() const { return receiver_.left() || (rank_ > peer_ && !recei
 bool Link::send() {
   if (ended_ || send_error_ != 0) {
     if ((ended_ || receiver_.left()) && sender_.pending())
-      lose("it has left the communicator, but a message for it is waiting");
+      lose(receiver_.left() ? "it has left the communicator, but a message for it is waiting"
+                            : "it closed the connection before it had sent anything, but a message for it is waiting");
     return false;
   }
   sender_.collect(receiver_);
