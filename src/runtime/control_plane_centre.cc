@@ -33,6 +33,8 @@ void ControlCore::admit(Door::Guest guest, const Nonce& session) {
     return;
   }
   guest.channel.set_limit(kMaxBlob + kOverhead);
+  // The blobs of one exchange, and small news: a member that does not read gets no further exchange.
+  guest.channel.set_output_limit((kMaxBlob + kOverhead) * index(size_ + 1));
   const int from = static_cast<int>(rank);
   lines_[rank] = Line::start(
       engine_, std::move(guest.channel),
@@ -128,7 +130,11 @@ void ControlCore::on_member_gone(int rank, const std::string& why) {
 void ControlCore::on_centre_gone(const std::string& why) {
   {
     std::lock_guard lock(mutex_);
-    if (left_[0] || gone_ || settled_) return;
+    if (gone_ || settled_) return;
+    if (left_[0]) {
+      for (int rank = 1; rank < size_; ++rank) orphaned_ |= rank != rank_ && !left_[index(rank)];
+      return;
+    }
   }
   settle(ErrorCode::remote_error,
          who(0) + " died: its control connection " + (why == "closed" ? why : "broke: " + why));
@@ -222,9 +228,11 @@ void ControlCore::on_news(const Frame& frame) {
     case kReport: return take_report(reader);
     case kLeft: {
       const std::uint32_t rank = reader.u32();
-      std::lock_guard lock(mutex_);
-      if (rank < left_.size()) left_[rank] = reader.u64();
-      return;
+      {
+        std::lock_guard lock(mutex_);
+        if (rank < left_.size()) left_[rank] = reader.u64();
+      }
+      return changed_.notify_all();
     }
     default: return;  // of a newer version; the centre decides what matters
   }

@@ -1,8 +1,11 @@
 // The owner's side of the control plane: calls from any thread, answers under the mutex.
 #include "src/runtime/control_plane_core.h"
 
+#include <algorithm>
+
 #include "src/base/log.h"
 #include "src/runtime/control_plane_report.h"
+#include "tutti/communicator.h"
 
 namespace tutti::runtime {
 namespace {
@@ -14,6 +17,7 @@ constexpr milliseconds kInspection{600};  // for the report of an inspection
 constexpr milliseconds kGoodbye{80};      // for the last message to be on its way
 constexpr milliseconds kLinger{5000};     // for the other end to close
 constexpr milliseconds kStallAgain{20};   // between reports of one record
+constexpr milliseconds kOrphan{1000};     // without a message to an orphan: nothing more will come
 
 }  // namespace
 
@@ -137,6 +141,12 @@ void ControlCore::report_stall(const OperationRecord& record) {
   if (const auto leaver = early_leaver(record))
     return raise(ErrorCode::remote_error,
                  *leaver + "; rank " + std::to_string(rank_) + " waits in " + describe(record));
+  bool orphaned = false;
+  {
+    std::lock_guard lock(mutex_);
+    orphaned = orphaned_;
+  }
+  if (orphaned) return orphan_stalled(record);
   {
     std::lock_guard lock(mutex_);
     const auto now = Clock::now();
@@ -149,6 +159,26 @@ void ControlCore::report_stall(const OperationRecord& record) {
     put(request, record);
     self->to_centre(kStall, request.bytes());
   });
+}
+
+// Nobody can tell this rank why it waits. A wait for one message that lasts is a fault; one for ever new messages is
+// an operation that moves.
+void ControlCore::orphan_stalled(const OperationRecord& record) {
+  std::string waits = own_state().waiting;
+  {
+    std::lock_guard lock(mutex_);
+    const auto now = Clock::now();
+    if (orphan_since_ == Clock::time_point{} || stalled_ != record || orphan_waits_ != waits) {
+      stalled_ = record;
+      orphan_waits_ = std::move(waits);
+      orphan_since_ = now;
+      return;
+    }
+    if (now - orphan_since_ < kOrphan) return;
+  }
+  settle(ErrorCode::remote_error, "rank 0, which carries the news between ranks, has ended; rank " +
+                                      std::to_string(rank_) + " waits in " + describe(record) +
+                                      (waits.empty() ? "" : " for " + waits) + ": a rank may have died unheard");
 }
 
 std::string ControlCore::inspect(const OperationRecord& record) {
@@ -199,6 +229,20 @@ void ControlCore::leave(std::uint64_t last) {
   });
   // The process may end right after this; the others must have heard by then.
   wait_until(Clock::now() + kGoodbye, [&] { return *sent; });
+  if (rank_ == 0) relay_for_others();
+}
+
+// Keeps rank 0's process until the ranks of other processes have left. The engine relays for those of this process.
+void ControlCore::relay_for_others() {
+  std::vector<std::size_t> others;
+  {
+    std::lock_guard lock(mutex_);
+    for (std::size_t rank = 1; rank < members_.size(); ++rank)
+      if (!members_[rank].same_process(members_[0])) others.push_back(rank);
+  }
+  wait_until(Clock::now() + kLeaveTimeout, [&] {
+    return fault_ || std::all_of(others.begin(), others.end(), [&](std::size_t rank) { return left_[rank]; });
+  });
 }
 
 void ControlCore::release() {

@@ -2,7 +2,9 @@
 //
 // Two roles meet here. As a member every rank asks the centre (request) and hears from it (news). As the centre rank 0
 // serves the requests of all, its own included, without a socket for itself. The centre goes on as a relay after its
-// own rank has left, until the last member has gone, so leaving needs no agreement.
+// own rank has left, until the last member has gone, so leaving needs no agreement. Its process would take the relay
+// with it, so rank 0's leave() waits for the members of other processes, at most kLeaveTimeout. Members whose centre
+// has ended in good order nevertheless (orphans) hear of nothing more: a stall of theirs ends after a second.
 //
 // Messages               member -> centre               centre -> member
 //   gather                round, blob                    round, all blobs
@@ -106,6 +108,8 @@ class ControlCore : public std::enable_shared_from_this<ControlCore> {
   std::string missing_of(std::uint64_t round);
   bool wait_until(Clock::time_point limit, const std::function<bool()>& done);
   std::optional<std::string> early_leaver(const OperationRecord& record);
+  void relay_for_others();
+  void orphan_stalled(const OperationRecord& record);
 
   const std::shared_ptr<Engine> engine_;
   const int rank_, size_;
@@ -133,6 +137,9 @@ class ControlCore : public std::enable_shared_from_this<ControlCore> {
   std::vector<std::optional<std::uint64_t>> left_;
   OperationRecord stalled_;
   Clock::time_point stall_sent_{};
+  bool orphaned_ = false;             // the centre left and has ended, others are still there
+  std::string orphan_waits_;          // what `stalled_` has waited for
+  Clock::time_point orphan_since_{};  // since then
 
   std::mutex state_mutex_;  // held while the owner's callback runs
   std::function<RankState()> state_;

@@ -39,6 +39,19 @@ constexpr int kPollEvery = 16;  // busy polls per look at the descriptors
 constexpr microseconds kFirstSleep{50};
 constexpr microseconds kLongestSleep{1000};
 
+// Callbacks should not throw; one that does (no memory, no room for another watch) must not end the process.
+template <class F>
+void guarded(F&& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    try {
+      base::log(base::LogLevel::error, std::string("a callback of the engine's thread failed: ") + error.what());
+    } catch (const std::exception&) {
+    }
+  }
+}
+
 }  // namespace
 
 struct Engine::Impl {
@@ -88,7 +101,7 @@ struct Engine::Impl {
         timers.erase(timers.begin());
       }
     }
-    for (auto& task : due) task();
+    for (auto& task : due) guarded(task);
     return !due.empty();
   }
 
@@ -102,7 +115,8 @@ struct Engine::Impl {
         if (i >= drivers.size()) break;
         running_driver = driver = drivers[i].driver;
       }
-      const Driver::State state = driver->drive();
+      Driver::State state = Driver::State::busy;  // if it fails: called again
+      guarded([&] { state = driver->drive(); });
       std::lock_guard lock(mutex);
       running_driver = nullptr;
       for (Entry& entry : drivers)
@@ -155,7 +169,7 @@ struct Engine::Impl {
       watch = found->second;
       ++watch->running;
     }
-    watch->on_ready(events);
+    guarded([&] { watch->on_ready(events); });
     std::lock_guard lock(mutex);
     --watch->running;
     finished.notify_all();

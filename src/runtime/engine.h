@@ -26,8 +26,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
   ~Engine();
 
-  // `on_ready(events)` runs on the engine's thread when epoll reports `events` (EPOLLIN, ...) for fd. It must neither
-  // block nor throw. unwatch() returns after the last call of on_ready, unless called from it.
+  // `on_ready(events)` runs on the engine's thread when epoll reports `events` (EPOLLIN, ...) for fd. It must not
+  // block; what it throws is logged. unwatch() returns after the last call of on_ready, unless called from it.
   void watch(int fd, std::uint32_t events, std::function<void(std::uint32_t)> on_ready);
   void rewatch(int fd, std::uint32_t events);
   void unwatch(int fd);

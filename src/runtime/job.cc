@@ -9,6 +9,7 @@
 #include "src/base/log.h"
 #include "src/runtime/job_launchers.h"
 #include "src/runtime/rendezvous_auth.h"
+#include "src/runtime/wire.h"
 #include "tutti/error.h"
 
 namespace tutti::runtime {
@@ -23,20 +24,14 @@ void read_secret(const Environment& environment, const Launch& launch, MeetingPo
     meeting.secret = secret_from_text("tutti " + launch.source + " " + launch.id + " " + std::to_string(::getuid()));
     return;
   }
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-  };
   const bool valid = text->size() == 2 * meeting.secret.size() &&
-                     std::all_of(text->begin(), text->end(), [&](char c) { return digit(c) >= 0; });
+                     std::all_of(text->begin(), text->end(), [](char c) { return hex_digit(c) >= 0; });
   if (!valid)
     reject(
         "TUTTI_SECRET has " + std::to_string(text->size()) +
         " characters (not shown: it is secret); valid: 64 hexadecimal digits, such as `openssl rand -hex 32` prints");
   for (std::size_t i = 0; i < meeting.secret.size(); ++i)
-    meeting.secret[i] = static_cast<std::byte>(digit((*text)[2 * i]) * 16 + digit((*text)[2 * i + 1]));
+    meeting.secret[i] = static_cast<std::byte>(hex_digit((*text)[2 * i]) * 16 + hex_digit((*text)[2 * i + 1]));
 }
 
 std::uint16_t read_port(const Environment& environment) {
@@ -77,8 +72,13 @@ void read_meeting(const Environment& environment, const Launch& launch, Job& job
   }
   if (launch.local_size != launch.size || launch.id.empty())
     reject(launch.rank_variable + " is '" + std::to_string(launch.rank) + "' of " + std::to_string(launch.size) +
-           " ranks on several hosts, but " + launch.source +
-           " does not say where they meet: set TUTTI_RENDEZVOUS=host:port to the host of rank 0 and a free port there");
+           " ranks, " +
+           (!launch.local_size ? "and " + launch.source + " does not say whether they share this host"
+            : *launch.local_size != launch.size
+                ? std::to_string(*launch.local_size) + " of them on this host, and " + launch.source +
+                      " does not say where they meet"
+                : "all on this host, but " + launch.source + " does not give the job a name") +
+           ": set TUTTI_RENDEZVOUS=host:port to the host of rank 0 and a free port there");
 }
 
 // An outer launcher below the one that counts is common (torchrun within srun). Two that number the same ranks

@@ -23,7 +23,7 @@ constexpr milliseconds kLongestPause{250};
 constexpr milliseconds kLogEvery{5000};
 constexpr milliseconds kCertain{1000};  // refused for so long: nobody is going to listen there
 constexpr const char* kUsedUp =
-    "the process that made the unique id has ended, or all of its ranks have met already; make a new id for every "
+    "the process that made the unique id has ended, or all of its ranks have met or given up; make a new id for every "
     "communicator";
 constexpr std::size_t kRosterLimit = std::size_t{64} << 20;
 

@@ -2,8 +2,7 @@
 //
 //   1. One process opens a Meeting: a door at a known place (MASTER_PORT, a UniqueId, a name).
 //   2. Rank 0 opens its own door, the centre of the control plane.
-//   3. Every rank knocks at the meeting, tries all of its addresses, again and again until the deadline, and says
-//   Hello.
+//   3. Every rank knocks at the meeting, at all of its addresses again and again until the deadline, and says Hello.
 //   4. When all have come the meeting answers every one with the Roster: who is where, and where the centre's door is.
 //      Two ranks of one number, different sizes or versions end the meeting with the same Error for all.
 // Rounds: one message each way and rank; bytes: about 150 per rank, times the ranks for the roster.
@@ -41,6 +40,7 @@ struct Member {
   std::int32_t pid = 0;
   HostFacts host;
   std::string text() const;  // "rank 3 (pid 812 on host h)"
+  bool same_process(const Member& other) const;
 };
 
 // Where a door is.
@@ -77,8 +77,8 @@ std::optional<Roster> decode_roster(const Bytes& bytes);
 // "5-7, 12"
 std::string ranges(const std::vector<int>& ranks);
 
-// Opens a meeting, which ends by itself a moment after all ranks have been answered; until then it keeps the engine
-// alive. `close` ends it early.
+// Opens a meeting, which ends by itself: a moment after all ranks have been answered, 5 s after the last rank has given
+// up, or after an hour in which no rank came. Until then it keeps the engine alive. `close` ends it early.
 struct Meeting {
   static std::shared_ptr<Door> open(std::shared_ptr<Engine> engine, base::Fd tcp, base::Fd local, const Secret& secret,
                                     const std::string& job, const std::string& where);

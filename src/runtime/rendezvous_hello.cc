@@ -80,6 +80,10 @@ std::string Member::text() const {
   return "rank " + std::to_string(rank) + " (pid " + std::to_string(pid) + " on host " + host.name + ")";
 }
 
+bool Member::same_process(const Member& other) const {
+  return pid == other.pid && host.boot == other.host.boot && host.pid_namespace == other.host.pid_namespace;
+}
+
 Hello Hello::of_this_process(int rank, int size, const std::string& job) {
   Hello hello;
   hello.byte_order = kByteOrder;

@@ -14,13 +14,25 @@ namespace {
 constexpr std::chrono::milliseconds kTellEvery{100};      // progress to those who wait, when it changed
 constexpr std::chrono::milliseconds kLinger{5000};        // for the answered to take their answer
 constexpr std::chrono::milliseconds kFailedLinger{2000};  // a failed meeting tells late comers why
+constexpr std::chrono::hours kLife{1};                    // of a meeting to which nobody comes
+constexpr std::chrono::milliseconds kDeserted{5000};      // and of one that all have given up
 constexpr std::size_t kGuestFrames = 64;                  // guests say nothing after their hello
 
-// Lives on the engine's thread, kept by its door and its lines.
+// Lives on the engine's thread, kept by its door and its lines. It ends a moment after it has answered or failed, or
+// has been deserted by its last guest, or after kLife.
 class Gathering : public std::enable_shared_from_this<Gathering> {
  public:
   Gathering(std::shared_ptr<Engine> engine, std::string job, std::string where)
       : engine_(std::move(engine)), job_(std::move(job)), where_(std::move(where)) {}
+
+  // The meeting keeps itself and the engine alive by its door, so it must end although nobody ever completes it.
+  static void expire(const std::shared_ptr<Gathering>& gathering, const std::shared_ptr<Door>& door) {
+    gathering->engine_->after(kLife, [weak = std::weak_ptr(gathering), weak_door = std::weak_ptr(door)] {
+      const auto self = weak.lock();
+      const auto open = weak_door.lock();
+      if (self && open && self->guests_.empty()) open->close();
+    });
+  }
 
   void admit(Door& door, Door::Guest guest) {
     door_ = door.weak_from_this();
@@ -62,6 +74,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
 
   void seat(Door::Guest guest, const Hello& hello) {
     const int rank = hello.member.rank;
+    ++visits_;
     guest.channel.set_limit(kGuestFrames);
     auto line = Line::start(
         engine_, std::move(guest.channel), [](const Frame&) {},
@@ -82,7 +95,12 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     const auto guest = guests_.find(rank);
     if (guest == guests_.end() || guest->second.hello.instance != instance) return;
     guests_.erase(guest);
-    if (!answered_ && !failure_) tell_soon();
+    if (answered_ || failure_) return;
+    if (!guests_.empty()) return tell_soon();
+    engine_->after(kDeserted, [weak = weak_from_this(), visits = visits_] {
+      const auto self = weak.lock();
+      if (self && self->visits_ == visits) self->close_door();
+    });
   }
 
   std::string progress() const {
@@ -140,11 +158,12 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     });
   }
 
-  std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<Engine> engine_;
   std::string job_, where_;
   std::weak_ptr<Door> door_;
   std::map<int, Seat> guests_;
   std::optional<Refusal> failure_;
+  std::uint64_t visits_ = 0;
   bool answered_ = false;
   bool telling_ = false;
   const std::uint16_t own_byte_order_ = Hello::of_this_process(0, 1, "").byte_order;
@@ -155,8 +174,10 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
 std::shared_ptr<Door> Meeting::open(std::shared_ptr<Engine> engine, base::Fd tcp, base::Fd local, const Secret& secret,
                                     const std::string& job, const std::string& where) {
   auto gathering = std::make_shared<Gathering>(engine, job, where);
-  return Door::open(std::move(engine), std::move(tcp), std::move(local), secret, Purpose::meeting,
-                    [gathering](Door& door, Door::Guest guest) { gathering->admit(door, std::move(guest)); });
+  auto door = Door::open(std::move(engine), std::move(tcp), std::move(local), secret, Purpose::meeting,
+                         [gathering](Door& at, Door::Guest guest) { gathering->admit(at, std::move(guest)); });
+  Gathering::expire(gathering, door);
+  return door;
 }
 
 }  // namespace tutti::runtime

@@ -41,13 +41,6 @@ std::string unpacked(Reader& reader) {
   return text.data();
 }
 
-int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 }  // namespace
 
 UniqueId UniqueId::create() {
@@ -92,7 +85,7 @@ UniqueId UniqueId::from_hex(std::string_view text) {
     throw Error(ErrorCode::invalid_argument,
                 "a unique id is 256 hexadecimal digits; this one has " + std::to_string(text.size()) + " characters");
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const int digit = digit_of(text[i]);
+    const int digit = runtime::hex_digit(text[i]);
     if (digit < 0)
       throw Error(ErrorCode::invalid_argument, "a unique id is 256 hexadecimal digits; character " +
                                                    std::to_string(i + 1) + " of this one is not one of 0-9, a-f, A-F");

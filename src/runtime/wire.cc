@@ -18,6 +18,13 @@ Writer& Writer::number(std::uint64_t value, int bytes) {
   return *this;
 }
 
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
 Writer& Writer::raw(std::span<const std::byte> bytes) {
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   return *this;
@@ -97,6 +104,13 @@ std::optional<Frame> Channel::next() {
 }
 
 bool Channel::send(std::uint8_t type, std::span<const std::byte> payload) {
+  const std::size_t waiting = output_.size() - sent_;
+  if (overfull_ || waiting + kLengthBytes + 1 + payload.size() > output_limit_) {
+    overfull_ = true;
+    end_ = "it does not take its messages: " + std::to_string(waiting) + " bytes wait for it (the limit is " +
+           std::to_string(output_limit_) + ")";
+    return false;
+  }
   const Writer head = Writer().u32(static_cast<std::uint32_t>(payload.size() + 1)).u8(type);
   output_.insert(output_.end(), head.bytes().begin(), head.bytes().end());
   output_.insert(output_.end(), payload.begin(), payload.end());
@@ -109,6 +123,7 @@ bool Channel::flush() {
     if (put >= 0) {
       sent_ += static_cast<std::size_t>(put);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      trim();
       return true;
     } else if (errno != EINTR) {
       end_ = base::errno_text();
@@ -118,6 +133,13 @@ bool Channel::flush() {
   output_.clear();
   sent_ = 0;
   return true;
+}
+
+// Forgets what is sent, once it is half of all: every byte moves once at most on average.
+void Channel::trim() {
+  if (sent_ < output_.size() - sent_) return;
+  output_.erase(output_.begin(), output_.begin() + static_cast<std::ptrdiff_t>(sent_));
+  sent_ = 0;
 }
 
 void Channel::finish() { ::shutdown(fd_.get(), SHUT_WR); }

@@ -20,6 +20,9 @@ namespace tutti::runtime {
 
 using Bytes = std::vector<std::byte>;
 
+// The value of a hexadecimal digit of either case, -1 for any other character.
+int hex_digit(char c);
+
 class Writer {
  public:
   Writer& u8(std::uint8_t value) { return number(value, 1); }
@@ -72,7 +75,8 @@ class Channel {
 
   int fd() const { return fd_.get(); }
   explicit operator bool() const { return static_cast<bool>(fd_); }
-  void set_limit(std::size_t bytes) { limit_ = bytes; }  // of one frame
+  void set_limit(std::size_t bytes) { limit_ = bytes; }                // of one frame that comes
+  void set_output_limit(std::size_t bytes) { output_limit_ = bytes; }  // of all that is unsent
   void close() { fd_.reset(); }
 
   // Takes in what the socket has. False when the peer closed it or an error ended it; frames that came before can
@@ -83,20 +87,26 @@ class Channel {
   bool broken() const { return broken_; }
   const std::string& end() const { return end_; }  // why receive() or send() said false
 
-  // Queues a frame and sends what the socket takes. False when the connection is lost.
+  // Queues a frame and sends what the socket takes. False when the connection is lost, or the peer takes so little that
+  // the frame would exceed the output limit (overfull: nothing more can be sent).
   bool send(std::uint8_t type, std::span<const std::byte> payload);
   bool flush();
   bool unsent() const { return sent_ < output_.size(); }
+  bool overfull() const { return overfull_; }
   void finish();  // no more output will follow: the peer reads to the end and then sees it
 
  private:
+  void trim();
+
   base::Fd fd_;
   std::size_t limit_ = 0;
   Bytes input_;
   std::size_t taken_ = 0;
   Bytes output_;
   std::size_t sent_ = 0;
+  std::size_t output_limit_ = std::size_t{64} << 20;
   bool broken_ = false;
+  bool overfull_ = false;
   std::string end_;
 };
 

@@ -37,7 +37,12 @@ void Line::serve(std::uint32_t events) {
 void Line::send(std::uint8_t type, std::span<const std::byte> payload) {
   // A lost connection is found again, and reported, by the next read: frames that came before it are taken first.
   if (!open() || finishing_) return;
-  if (channel_.send(type, payload)) update_interest();
+  if (channel_.send(type, payload)) return update_interest();
+  if (!channel_.overfull()) return;
+  // Not from within the caller's loop over lines, say.
+  engine_->after(std::chrono::milliseconds(0), [self = shared_from_this()] {
+    if (self->open()) self->end(self->channel_.end());
+  });
 }
 
 void Line::finish() {

@@ -1,9 +1,16 @@
 // The control plane between ranks as threads of this process: meeting, exchange, faults, reports, leaving.
 #include "src/runtime/control_plane.h"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <barrier>
 #include <catch2/catch.hpp>
+#include <fstream>
 
+#include "src/runtime/engine.h"
+#include "src/runtime/wire_line.h"
 #include "tests/runtime/control_ranks.h"
 
 using namespace tutti;
@@ -160,6 +167,21 @@ TEST_CASE("who waits for a rank that has left is told so; who does not is left a
                                                 Catch::Matchers::EndsWith(" waits in all_reduce #13 float x 1024 sum"));
 }
 
+TEST_CASE("ranks of one process that one thread lets go in their order do not wait for each other", "[control]") {
+  const auto limit = in(seconds(15));  // were rank 0 to wait for the others, the rounds would take 20 s
+  for (int round = 0; round < 10; ++round) {
+    const UniqueId id = UniqueId::create();
+    std::vector<std::unique_ptr<ControlPlane>> planes(4);
+    const auto failures = on_threads(4, [&](int rank) { planes[std::size_t(rank)] = connect(id, rank, 4); });
+    REQUIRE(failures == std::vector<std::string>(4));
+    for (auto& plane : planes) {
+      plane->leave(0);
+      plane.reset();
+    }
+  }
+  CHECK(std::chrono::steady_clock::now() < limit);
+}
+
 TEST_CASE("a communicator that is dropped without leaving is a fault for the others", "[control]") {
   const UniqueId id = UniqueId::create();
   const int dropper = GENERATE(0, 1);
@@ -200,6 +222,74 @@ TEST_CASE("inspect says what every rank does", "[control]") {
         "all_reduce #5 float x 1024 sum (it finished #4); rank 3 has not entered all_reduce #5 float x 1024 sum "
         "(it is still in all_reduce #4 float x 1024 sum and waits for a message from rank 1); rank 4 has "
         "finished it");
+}
+
+namespace {
+
+struct Pair {
+  base::Fd ours, theirs;
+  Pair() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+      throw std::runtime_error("pair");
+    ours = base::Fd(ends[0]);
+    theirs = base::Fd(ends[1]);
+  }
+};
+
+std::size_t resident_bytes() {
+  std::size_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * static_cast<std::size_t>(::getpagesize());
+}
+
+}  // namespace
+
+TEST_CASE("a line to a peer that does not read ends, with a reason", "[control]") {
+  const auto engine = Engine::acquire();
+  Pair pair;
+  Channel channel(std::move(pair.ours), 64);
+  channel.set_output_limit(std::size_t{1} << 20);
+  std::atomic<bool> ended{false};
+  std::string reason;
+  auto shared = std::make_shared<Channel>(std::move(channel));
+  engine->post([&] {
+    const auto line = Line::start(
+        engine, std::move(*shared), [](const Frame&) {},
+        [&](const std::string& why) {
+          reason = why;
+          ended = true;
+        });
+    for (int i = 0; i < 100; ++i) line->send(1, Bytes(100'000));
+  });
+  for (const auto limit = in(seconds(20)); !ended && std::chrono::steady_clock::now() < limit;)
+    std::this_thread::sleep_for(milliseconds(1));
+  REQUIRE(ended);
+  CHECK_THAT(reason, Catch::Matchers::StartsWith("it does not take its messages: ") &&
+                         Catch::Matchers::EndsWith(" bytes wait for it (the limit is 1048576)"));
+}
+
+TEST_CASE("a channel that is never quite empty keeps only what is unsent", "[control]") {
+  Pair pair;
+  Channel out(std::move(pair.ours), 64), in(std::move(pair.theirs), 1 << 20);
+  out.set_output_limit(std::size_t{4} << 20);
+  const auto before = resident_bytes();
+  for (int i = 0; i < 20; ++i) REQUIRE(out.send(1, Bytes(100'000)));  // more than the socket takes
+  int received = 0;
+  for (int i = 0; i < 3000; ++i) {  // 300 MB
+    REQUIRE(out.send(2, Bytes(100'000)));
+    REQUIRE(out.unsent());
+    for (bool got = false; !got;) {  // one frame in for each one out
+      REQUIRE(in.receive());
+      REQUIRE(out.flush());
+      if (const auto frame = in.next()) {
+        ++received;
+        got = true;
+      }
+    }
+  }
+  CHECK(received == 3000);
+  CHECK(resident_bytes() < before + (std::size_t{100} << 20));
 }
 
 TEST_CASE("one rank alone has a control plane without sockets", "[control]") {

@@ -180,6 +180,61 @@ TEST_CASE("a process may end right after it has left", "[control]") {
   CHECK(failures == std::vector<std::string>(6));
 }
 
+TEST_CASE("a death is news to all although rank 0 has left, until all have left", "[control]") {
+  const UniqueId id = UniqueId::create();
+  const auto failures = in_children(4, [&](int rank) {
+    const auto plane = connect(id, rank, 4);
+    plane->all_gather({}, soon());
+    if (rank == 0) return plane->leave(1);  // and ends
+    if (rank == 1) {
+      while (plane->inspect(record_of(1)).find("rank 0 left after operation #1") == std::string::npos)
+        std::this_thread::sleep_for(milliseconds(1));
+      std::this_thread::sleep_for(milliseconds(100));  // rank 0 would be gone
+      ::kill(::getpid(), SIGKILL);
+    }
+    throw std::runtime_error(fault_of(*plane));
+  });
+  CHECK(failures[0].empty());
+  CHECK(failures[1] == "killed by signal 9");
+  for (int rank = 2; rank < 4; ++rank)
+    CHECK_THAT(failures[std::size_t(rank)],
+               Catch::Matchers::StartsWith("rank 1 (pid ") && Contains("died: its control connection closed"));
+}
+
+TEST_CASE("who stalls after rank 0 has ended in good order hears of it from nobody but itself", "[control]") {
+  const UniqueId id = UniqueId::create();
+  const Shared<std::atomic<int>> messages;
+  const auto failures = in_children(3, [&](int rank) {
+    const auto plane = connect(id, rank, 3, [&] {
+      return state_of(record_of(1), true, "a message from rank 1 (message " + std::to_string(*messages) + ")");
+    });
+    plane->all_gather({}, soon());
+    if (rank == 0) return plane->leave(1);  // returns although the others stay
+    const auto limit = in(seconds(20));
+    if (rank == 1) {
+      while (*messages < 1000 && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(milliseconds(5));
+      return plane->leave(1);
+    }
+    // Messages that go on coming for longer than an orphan waits for one, then none.
+    for (int i = 0; i < 400; ++i, ++*messages) {
+      plane->report_stall(record_of(1));
+      require(!plane->fault_raised(), "no fault while messages come");
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    while (!plane->fault_raised() && std::chrono::steady_clock::now() < limit) {
+      plane->report_stall(record_of(1));
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    *messages = 1000;
+    require(plane->fault_raised(), "a fault comes");
+    throw std::runtime_error(std::string(name_of(plane->fault().code())) + ": " + plane->fault().what());
+  });
+  CHECK(failures[0].empty());
+  CHECK(failures[2] ==
+        "remote error: rank 0, which carries the news between ranks, has ended; rank 2 waits in all_reduce #1 float x "
+        "3 sum for a message from rank 1 (message 400): a rank may have died unheard");
+}
+
 TEST_CASE("communicators leave no descriptor and no thread behind", "[control]") {
   const auto hold = Engine::acquire();
   std::size_t descriptors = 0, threads = 0;
@@ -204,4 +259,27 @@ TEST_CASE("communicators leave no descriptor and no thread behind", "[control]")
   }
   CHECK(entries("/proc/self/fd") <= descriptors);
   CHECK(entries("/proc/self/task") <= threads);
+}
+
+TEST_CASE("connects that fail leave neither descriptors nor a thread", "[control]") {
+  Child child([] {
+    const auto limit = in(seconds(30));
+    const auto descriptors = entries("/proc/self/fd");
+    for (int i = 0; i < 3; ++i) {
+      std::string text;
+      try {
+        connect(UniqueId::create(), 0, 2, {}, in(milliseconds(100)));
+      } catch (const Error& error) {
+        text = error.what();
+      }
+      require(text.find("for rank 1 of 2") != std::string::npos, text);
+    }
+    while ((entries("/proc/self/fd") > descriptors || entries("/proc/self/task") > 1) &&
+           std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(milliseconds(10));
+    require(entries("/proc/self/fd") == descriptors, std::to_string(entries("/proc/self/fd")) + " descriptors stay, " +
+                                                         std::to_string(descriptors) + " were there before");
+    require(entries("/proc/self/task") == 1, "the engine's thread has ended");
+  });
+  CHECK(child.wait() == "");
 }

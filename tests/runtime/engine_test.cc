@@ -160,6 +160,39 @@ TEST_CASE("a driver is polled until it is idle and again after wake", "[engine]"
   CHECK(driver.drives == seen + 1);
 }
 
+TEST_CASE("a callback that throws is logged and harms no other", "[engine]") {
+  const auto engine = Engine::acquire();
+  struct Failing : Driver {
+    std::atomic<int> drives{0};
+    State drive() override {
+      if (++drives < 3) throw std::bad_alloc();
+      return State::idle;
+    }
+  } driver;
+  int pair[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+  std::atomic<int> calls{0};
+  engine->watch(pair[0], EPOLLIN, [&](std::uint32_t) {
+    char byte;
+    [[maybe_unused]] const ssize_t read = ::recv(pair[0], &byte, 1, MSG_DONTWAIT);
+    ++calls;
+    throw std::runtime_error("a watched descriptor's");
+  });
+  for (int i = 0; i < 2; ++i) REQUIRE(::send(pair[1], "x", 1, MSG_NOSIGNAL) == 1);
+  CHECK(comes([&] { return calls == 2; }));
+  engine->unwatch(pair[0]);  // returns: nothing is thought to run still
+  engine->post([] { throw std::runtime_error("a task's"); });
+  engine->after(milliseconds(1), [] { throw std::runtime_error("a timer's"); });
+  engine->add(&driver);
+  CHECK(comes([&] { return driver.drives == 3; }));
+  engine->remove(&driver);
+  std::atomic<bool> passed{false};
+  engine->after(milliseconds(5), [&] { passed = true; });
+  CHECK(comes([&] { return passed.load(); }));
+  ::close(pair[0]);
+  ::close(pair[1]);
+}
+
 TEST_CASE("an idle engine uses no processor time", "[engine]") {
   const auto engine = Engine::acquire();
   CountingDriver driver;
