@@ -1,14 +1,20 @@
 // The door that hands out a rank's memory: to those who know the secret, whatever strangers do.
 #include <fcntl.h>
+#include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
+#include "tests/runtime/control_ranks.h"
 #include "transport/shm/fd_passing.h"
 #include "tutti/error.h"
 
@@ -17,13 +23,17 @@ using namespace tutti::transport;
 
 namespace {
 
-base::Fd knock(const DoorName& name) {
-  base::Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+void knock(int socket, const DoorName& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0);
+  REQUIRE(::connect(socket, reinterpret_cast<const sockaddr*>(&address), length) == 0);
+}
+
+base::Fd knock(const DoorName& name) {
+  base::Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  knock(socket.get(), name);
   return socket;
 }
 
@@ -63,4 +73,75 @@ TEST_CASE("a door that is closed says which rank cannot be reached") {
     name = door.name();
   }
   CHECK_THROWS_WITH(fetch_fd(name, {}, 3), Catch::Contains("rank 3") && Catch::Contains("TUTTI_TRANSPORT=tcp"));
+}
+
+TEST_CASE("a crowd of silent visitors keeps nobody out") {
+  const base::Fd shared(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const Door door(runtime::Engine::acquire(), shared.get(), {});
+  std::vector<base::Fd> silent;
+  for (int i = 0; i < 300; ++i) silent.push_back(knock(door.name()));
+  CHECK_NOTHROW(fetch_fd(door.name(), {}, 1));
+}
+
+namespace {
+
+// No new descriptor numbers but `more`, while the object lives.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int more) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const int lowest = ::dup(0);
+    ::close(lowest);
+    const rlimit few{static_cast<rlim_t>(lowest + more), before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+}  // namespace
+
+TEST_CASE("a door without descriptors for its visitors waits without using the processor, then lets them in") {
+  const base::Fd shared(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const auto engine = runtime::Engine::acquire();
+  const Door door(engine, shared.get(), {});
+  std::atomic<bool> known{false};
+  clockid_t clock{};
+  engine->post([&] {
+    ::pthread_getcpuclockid(::pthread_self(), &clock);
+    known = true;
+  });
+  while (!known) std::this_thread::yield();
+  base::Fd visitor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  bool quiet = false;
+  {
+    const FewDescriptors none(0);
+    knock(visitor.get(), door.name());
+    const auto used = [&] {
+      timespec time{};
+      ::clock_gettime(clock, &time);
+      return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+    };
+    // A thread that is told of the visitor again and again has no stretch without a nanosecond of work.
+    for (int i = 0; i < 200 && !quiet; ++i) {
+      const auto before = used();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      quiet = i > 2 && used() == before;
+    }
+  }
+  CHECK(quiet);
+  CHECK_NOTHROW(fetch_fd(door.name(), {}, 1));  // queues behind the visitor
+}
+
+TEST_CASE("who has no number left for the descriptor it fetches is told so") {
+  const base::Fd shared(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const Door door(runtime::Engine::acquire(), shared.get(), {});
+  testing::Child child([&] {
+    const FewDescriptors few(1);
+    fetch_fd(door.name(), {}, 4);
+  });
+  CHECK(child.wait() ==
+        "cannot map the shared memory of rank 4: this process is out of descriptors (raise `ulimit -n`)");
 }

@@ -25,6 +25,7 @@ namespace {
 constexpr int kDoorTimeoutSeconds = 10;  // a loaded host with 64 ranks starting at once
 constexpr std::chrono::milliseconds kVisitorPatience{2000};
 constexpr std::size_t kVisitors = 256;
+constexpr std::chrono::milliseconds kPauseWithoutDescriptors{100};
 
 using Token = std::array<unsigned char, crypto_auth_BYTES>;
 
@@ -83,6 +84,16 @@ bool send_fd(int socket, int fd) {
   return ::sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
 }
 
+// A system call again and again while signals interrupt it, but not for longer than the timeout of the socket.
+template <class Call>
+auto retried(const Call& call) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(kDoorTimeoutSeconds);
+  for (;;) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR || std::chrono::steady_clock::now() > limit) return result;
+  }
+}
+
 // The descriptor, or an empty Fd with errno set.
 base::Fd receive_fd(int socket) {
   char byte = 0;
@@ -93,14 +104,14 @@ base::Fd receive_fd(int socket) {
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
-  ssize_t got = 0;
-  do got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  while (got < 0 && errno == EINTR);
+  const ssize_t got = retried([&] { return ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC); });
   if (got == 0) errno = ECONNREFUSED;  // turned away: the secret did not match
   if (got <= 0) return {};
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  errno = EPROTO;
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) return {};
+  errno = message.msg_flags & MSG_CTRUNC ? EMFILE : EPROTO;  // cut short: no number was left for the descriptor
+  if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
+      header->cmsg_len != CMSG_LEN(sizeof(int)))
+    return {};
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
   return base::Fd(fd);
@@ -137,18 +148,31 @@ class Door::Keeper : public std::enable_shared_from_this<Keeper> {
  private:
   void let_in() {
     base::Fd visitor(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!visitor) return;
+    if (!visitor) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) pause();
+      return;
+    }
     const int fd = visitor.get();
     std::uint64_t number = 0;  // descriptors are used again, numbers are not
+    std::uint64_t oldest = 0;
     {
       const std::lock_guard lock(mutex_);
-      if (visitors_.size() >= kVisitors) return;
+      if (visitors_.size() >= kVisitors) oldest = visitors_.begin()->first;
       number = ++visits_;
       visitors_.emplace(number, std::move(visitor));
     }
-    engine_->watch(fd, EPOLLIN, [self = shared_from_this(), number, fd](std::uint32_t) { self->answer(number, fd); });
+    if (oldest != 0) show_out(oldest);
     engine_->after(kVisitorPatience, [weak = weak_from_this(), number] {
       if (const auto self = weak.lock()) self->show_out(number);
+    });
+    engine_->watch(fd, EPOLLIN, [self = shared_from_this(), number, fd](std::uint32_t) { self->answer(number, fd); });
+  }
+
+  // No descriptor is left for a visitor: the queue would be reported at once again and again.
+  void pause() {
+    engine_->rewatch(listener_.get(), 0);
+    engine_->after(kPauseWithoutDescriptors, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->engine_->rewatch(self->listener_.get(), EPOLLIN);
     });
   }
 
@@ -196,12 +220,15 @@ base::Fd fetch_fd(const DoorName& name, const std::array<std::byte, 32>& secret,
   if (!socket) base::throw_errno(what);
   set_timeouts(socket.get(), kDoorTimeoutSeconds);
   const Address address = abstract_address(name);
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.address), address.length) != 0)
-    base::throw_errno(what);
+  const auto* const there = reinterpret_cast<const sockaddr*>(&address.address);
+  if (retried([&] { return ::connect(socket.get(), there, address.length); }) != 0) base::throw_errno(what);
   const Token token = token_for(name, secret);
-  if (::send(socket.get(), token.data(), token.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(token.size()))
-    base::throw_errno(what);
+  const ssize_t sent = retried([&] { return ::send(socket.get(), token.data(), token.size(), MSG_NOSIGNAL); });
+  if (sent != static_cast<ssize_t>(token.size())) base::throw_errno(what);
   base::Fd fd = receive_fd(socket.get());
+  if (!fd && errno == EMFILE)
+    throw Error(ErrorCode::system_error, "cannot map the shared memory of rank " + std::to_string(rank) +
+                                             ": this process is out of descriptors (raise `ulimit -n`)");
   if (!fd) base::throw_errno(what);
   return fd;
 }

@@ -14,7 +14,8 @@ namespace tutti::transport {
 using DoorName = std::array<char, 32>;  // random letters and digits; all zero: no door
 
 // The engine's thread serves it and never waits for a visitor: one that stays silent is shown out after two seconds,
-// and at most kVisitors are let in at a time. Thread safety: construct and destroy it on the communicator's thread.
+// and of more than kVisitors at a time the oldest goes. Thread safety: construct and destroy it on the communicator's
+// thread.
 class Door {
  public:
   Door(std::shared_ptr<runtime::Engine> engine, int fd, const std::array<std::byte, 32>& secret);
