@@ -265,7 +265,7 @@ TEST_CASE("a meeting that nobody holds is an error that says where", "[rendezvou
 TEST_CASE("a unique id that is used up is refused long before the deadline", "[rendezvous]") {
   const UniqueId id = UniqueId::create();
   CHECK(meet_all(2, [&](int rank) { return job_from_unique_id(id, rank, 2); }) == std::vector<std::string>(2));
-  CHECK_THROWS_WITH(connect(id, 0, 2), Contains("nobody listens at ") && Contains("have met already"));
+  CHECK_THROWS_WITH(connect(id, 0, 2), Contains("nobody listens at ") && Contains("have met or given up"));
 }
 
 TEST_CASE("another job at the same port is waited for, then named", "[rendezvous]") {
