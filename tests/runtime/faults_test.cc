@@ -214,7 +214,9 @@ TEST_CASE("roots that differ are found out at the next call at the latest") {
 }
 
 TEST_CASE("a process that ends without destroying its communicator fails nobody's finished operation") {
-  const auto transport = GENERATE(as<std::string>{}, "shm", "tcp");
+  // Over shared memory. The kernel resets the TCP connections of a process that ends with unread bytes in them, and
+  // what the peer had not read is gone; docs/footguns.md says so.
+  const std::string transport = "shm";
   for (int round = 0; round < 8; ++round) {
     const auto endings = in_processes(
         3,
