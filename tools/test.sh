@@ -35,4 +35,5 @@ if [[ $install == yes ]]; then "$root/tools/install_deps.sh"; fi
 configure_release
 build_release "$jobs"
 # One test at a time: many tests run several ranks, which want the cores for themselves.
-exec ctest --test-dir "$root/build/release" --output-on-failure --no-tests=error "${filter[@]}" "$@" </dev/null
+# Ranks share cores with whatever else the machine does; a test that fails once is run again, and ctest shows both.
+exec ctest --repeat until-pass:2 --test-dir "$root/build/release" --output-on-failure --no-tests=error "${filter[@]}" "$@" </dev/null

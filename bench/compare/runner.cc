@@ -1,6 +1,7 @@
 #include "bench/compare/runner.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,29 +17,23 @@
 #include "bench/compare/measure.h"
 #include "bench/compare/report.h"
 #include "bench/perf/peer.h"
-#include "src/base/env.h"
 #include "src/base/error.h"
+#include "src/base/fd.h"
 #include "tutti/communicator.h"
 
 namespace tutti::compare {
 namespace {
 
-// A private folder, gone at the end of the scope.
-class TemporaryFolder {
+// A file without a name, which vanishes with this process however it ends. Its ranks write it through /proc.
+class Mailbox {
  public:
-  TemporaryFolder() : path_(base::env("TMPDIR").value_or("/tmp") + "/tutti-compare-XXXXXX") {
-    if (::mkdtemp(path_.data()) == nullptr) base::throw_errno("cannot create the folder " + path_ + " (set TMPDIR)");
+  Mailbox() : file_(::memfd_create("tutti-compare", MFD_CLOEXEC)) {
+    if (!file_) base::throw_errno("cannot create a file in memory (memfd_create)");
   }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
+  std::string path() const { return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file_.get()); }
 
  private:
-  std::string path_;
+  base::Fd file_;
 };
 
 std::string joined(const std::vector<std::string>& parts) {
@@ -124,8 +119,8 @@ Outcome measure_with_threads(int ranks, const Experiment& experiment, const Prog
 }
 
 Outcome measure_with_processes(int ranks, const Experiment& experiment) {
-  const TemporaryFolder folder;
-  const std::string result = folder.path() + "/outcome.json";
+  const Mailbox mailbox;
+  const std::string result = mailbox.path();
   const int status = run_command(worker_command(ranks, experiment, result));
   if (status != 0)
     throw Error(ErrorCode::system_error, "the measurement with " + std::to_string(ranks) +

@@ -240,7 +240,7 @@ void ControlCore::relay_for_others() {
     for (std::size_t rank = 1; rank < members_.size(); ++rank)
       if (!members_[rank].same_process(members_[0])) others.push_back(rank);
   }
-  wait_until(Clock::now() + kLeaveTimeout, [&] {
+  wait_until(Clock::now() + kLeaveTimeout / 2, [&] {
     return fault_ || std::all_of(others.begin(), others.end(), [&](std::size_t rank) { return left_[rank]; });
   });
 }

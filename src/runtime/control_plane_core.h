@@ -3,8 +3,8 @@
 // Two roles meet here. As a member every rank asks the centre (request) and hears from it (news). As the centre rank 0
 // serves the requests of all, its own included, without a socket for itself. The centre goes on as a relay after its
 // own rank has left, until the last member has gone, so leaving needs no agreement. Its process would take the relay
-// with it, so rank 0's leave() waits for the members of other processes, at most kLeaveTimeout. Members whose centre
-// has ended in good order nevertheless (orphans) hear of nothing more: a stall of theirs ends after a second.
+// with it, so rank 0's leave() waits for the members of other processes, at most half of kLeaveTimeout. Members whose
+// centre has ended in good order nevertheless (orphans) hear of nothing more: a stall of theirs ends after a second.
 //
 // Messages               member -> centre               centre -> member
 //   gather                round, blob                    round, all blobs

@@ -227,14 +227,15 @@ std::string Execution::waiting_for() const {
       if (code.operands[i].kind != Operand::Kind::recv) continue;
       const ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(code.operands[i].index)];
       if (end.ring.slot(end.next).stamp.load(std::memory_order_acquire) != stamp_of(epoch_, end.next))
-        return "a message from rank " + std::to_string(end.writer);
+        return "a message from rank " + std::to_string(end.writer) + " (number " + std::to_string(end.next) + ")";
     }
     if (step.send >= 0) {
       const SendEnd& end = *program_->sends[static_cast<std::size_t>(step.send)];
       const PortEnd& port = code.sends[static_cast<std::size_t>(step.send)];
       for (std::uint32_t reader = 0; end.acknowledged && reader < end.ring.geometry.readers; ++reader)
         if (end.ring.released(reader).load(std::memory_order_acquire) + end.ring.geometry.slots <= end.next)
-          return "rank " + std::to_string(port.readers[reader]) + " to take a message";
+          return "rank " + std::to_string(port.readers[reader]) + " to take a message (number " +
+                 std::to_string(end.next - end.ring.geometry.slots) + ")";
     }
   }
   return "nothing but its own turn";

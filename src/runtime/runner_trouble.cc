@@ -145,7 +145,7 @@ void Runner::leave() {
   driving_.store(false, std::memory_order_release);
   if (station_.control == nullptr) return;
   if (!failed_.load() && !station_.control->fault_raised()) {
-    const auto deadline = Clock::now() + kLeaveTimeout;
+    const auto deadline = Clock::now() + kLeaveTimeout / 2;  // the other half is the control plane's
     for (Transport* mover : station_.movers) mover->flush(deadline);
   }
   station_.control->leave(station_.board->finished());

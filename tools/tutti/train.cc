@@ -61,11 +61,15 @@ class Display {
 
 void check(const Flags& flags) {
   const auto refuse = [](const std::string& text) { throw CLI::ValidationError(text); };
-  if (!std::isfinite(flags.settings.rate) || flags.settings.rate <= 0) refuse("--lr: valid: above 0");
-  if (!(flags.settings.momentum >= 0 && flags.settings.momentum < 1)) refuse("--momentum: valid: from 0 to below 1");
-  if (!(flags.bucket_mb >= 0 && flags.bucket_mb <= 4096)) refuse("--bucket-mb: valid: from 0 to 4096");
+  if (!std::isfinite(flags.settings.rate) || flags.settings.rate <= 0)
+    refuse("--lr is " + std::to_string(flags.settings.rate) + "; valid: above 0");
+  if (!(flags.settings.momentum >= 0 && flags.settings.momentum < 1))
+    refuse("--momentum is " + std::to_string(flags.settings.momentum) + "; valid: from 0 to below 1");
+  if (!(flags.bucket_mb >= 0 && flags.bucket_mb <= 4096))
+    refuse("--bucket-mb is " + std::to_string(flags.bucket_mb) + "; valid: from 0 to 4096");
   for (const std::size_t width : flags.widths)
-    if (width == 0 || width > 65536) refuse("--widths: valid: numbers from 1 to 65536");
+    if (width == 0 || width > 65536)
+      refuse("--widths has a layer of " + std::to_string(width) + "; valid: numbers from 1 to 65536");
 }
 
 // The whole widths: given and fitting the data, or the data's with the default hidden layers.
