@@ -95,17 +95,18 @@ TEST_CASE("values that a flag does not take are refused by name") {
   };
   refused("--data nonsense", "no data set 'nonsense'; valid: digits, fashion-mnist");
   refused("--widths 63,10", "--widths: digits has 64 features and 10 classes; valid: 64");
-  refused("--widths 64,0,10", "--widths: valid: numbers from 1 to 65536");
+  refused("--widths 64,0,10", "--widths has a layer of 0; valid: numbers from 1 to 65536");
   refused("--epochs 0", "--epochs");
   refused("--batch x", "--batch");
-  refused("--lr 0", "--lr: valid: above 0");
-  refused("--lr nan", "--lr: valid: above 0");
-  refused("--momentum 1", "--momentum: valid: from 0 to below 1");
-  refused("--bucket-mb -1", "--bucket-mb: valid: from 0 to 4096");
+  refused("--lr 0", "--lr is 0.000000; valid: above 0");
+  refused("--lr nan", "--lr is nan; valid: above 0");
+  refused("--momentum 1", "--momentum is 1.000000; valid: from 0 to below 1");
+  refused("--bucket-mb -1", "--bucket-mb is -1.000000; valid: from 0 to 4096");
   refused("--label middle", "first");
   refused("--ranks 65", "--ranks");
   refused("--save /nonexistent/w --epochs 1", "Cannot save the weights: opening /nonexistent/w.part");
   refused("--save /nonexistent/w --epochs 1 --ranks 3", "Cannot save the weights: opening /nonexistent/w.part");
+  refused("--save /dev/null --epochs 1", "'/dev/null' is no regular file");
   refused("--sped 3", "unknown flag '--sped'; valid:");
 }
 
