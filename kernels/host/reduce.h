@@ -116,12 +116,35 @@ struct Reduction {
     return 0;
   }
 
+  // Two inputs to one output past the caches, from a whole line of the output on: returns where it stopped. The
+  // pointers are copied, since for all the compiler knows every store might change them; reading them again for every
+  // line would leave fewer lines in flight.
+  TUTTI_INLINE std::size_t stream(std::size_t at, std::size_t bytes) const {
+    const std::byte* const a = operands.in[0].data;
+    const std::byte* const b = operands.in[1].data;
+    std::byte* const to = operands.out[0].data;
+    if (reinterpret_cast<std::uintptr_t>(to + at) % kStep != 0) return at;
+    for (; bytes - at >= kUnroll * kStep; at += kUnroll * kStep)
+      for (int v = 0; v < kUnroll; ++v) {
+        const std::size_t here = at + static_cast<std::size_t>(v * kStep);
+        Isa::stream(to + here, Element::narrow(Op::template apply<Element>(Element::widen(load<Stored>(a + here)),
+                                                                           Element::widen(load<Stored>(b + here)))));
+      }
+    return at;
+  }
+
   void run(std::size_t bytes) const {
     std::size_t head = bytes_to_line();
     if (head > bytes) head = 0;
     // Up to the line, the first part makes every further step end on a vector of the output.
     std::size_t at = head % kStep;
     if (at != 0) part(0, at);
+    while (at < head && bytes - at >= kStep) {
+      block<1>(at);
+      at += kStep;
+    }
+    if constexpr (kIns == 2 && kOuts == 1 && !kScaled)
+      if (operands.out[0].streaming) at = stream(at, bytes);
     while (bytes - at >= kStep) {
       if (at >= head && bytes - at >= kUnroll * kStep) {
         block<kUnroll>(at);
