@@ -71,10 +71,13 @@ std::vector<Bytes> ControlCore::all_gather(const Bytes& mine, Clock::time_point 
                                                  " bytes to the control plane; at most " + std::to_string(kMaxBlob) +
                                                  " are allowed");
   std::uint64_t round = 0;
+  bool faulty = false;
   {
     std::lock_guard lock(mutex_);
+    faulty = fault_.has_value();
     round = ++round_;
   }
+  if (faulty) throw fault();  // also when the others' shares would complete the round
   engine_->post([self = shared_from_this(), request = Writer().u64(round).blob(mine).bytes()] {
     self->to_centre(kGather, request);
   });
