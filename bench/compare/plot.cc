@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdarg>
 #include <cstdio>
 
+#include "bench/perf/format.h"
 #include "src/base/env.h"
 
 namespace tutti::compare {
@@ -16,14 +16,7 @@ constexpr double kWidth = 680, kHeight = 430;
 constexpr double kLeft = 74, kRight = 18, kTop = 74, kBottom = 50;
 constexpr std::size_t kMarkRows = 3;  // lines of labels above the plot
 
-__attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...) {
-  std::array<char, 512> text{};
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(text.data(), text.size(), pattern, arguments);
-  va_end(arguments);
-  return text.data();
-}
+using perf::format;
 
 struct Range {
   double low = HUGE_VAL, high = 0;

@@ -1,23 +1,14 @@
 #include "bench/perf/table.h"
 
 #include <array>
-#include <cstdarg>
 #include <cstdio>
 #include <ctime>
 
+#include "bench/perf/format.h"
 #include "bench/perf/statistics.h"
 
 namespace tutti::perf {
 namespace {
-
-__attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...) {
-  std::array<char, 512> text{};
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(text.data(), text.size(), pattern, arguments);
-  va_end(arguments);
-  return text.data();
-}
 
 // Three header lines grow together, column by column.
 struct Header {

@@ -127,7 +127,6 @@ class Connecting {
     context.secret = job_.meeting.secret;
     context.arena = station_.arena;
     context.engine = station_.engine;
-    context.host_of_rank = host_of_rank_;
     context.connect_timeout = std::min(config_.init_timeout, std::chrono::milliseconds(10'000));
     context.memory_limit = station_.config.buffer_limit + kReservedArena;
     for (const TransportKind& kind : parts_.transports) {

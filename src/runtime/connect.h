@@ -20,7 +20,6 @@ struct TransportContext {
   Secret secret{};
   std::shared_ptr<Arena> arena;
   std::shared_ptr<Engine> engine;
-  std::vector<int> host_of_rank;
   std::chrono::milliseconds connect_timeout{0};
   std::size_t memory_limit = 0;  // bytes of rings it may make for what it receives
 };
