@@ -55,7 +55,7 @@ Facts facts_of_this_rank(const Config& config) {
   Facts facts;
   facts.host = host_token();
   facts.hostname = hostname();
-  const topology::Topology machine = topology::detect();
+  const topology::Topology machine = topology::detect(topology::Devices::skip);
   facts.place = topology::here(machine);
   facts.usable_cores = topology::usable_cores(machine);
   randombytes_buf(&facts.nonce, sizeof facts.nonce);

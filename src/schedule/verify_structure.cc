@@ -81,6 +81,11 @@ Maybe check_range(const Schedule& s, const StepPlace& place, Buffer buffer, int 
   return {};
 }
 
+// As many as there are readers: `rank` is none.
+std::size_t reader_number(const Port& port, int rank) {
+  return static_cast<std::size_t>(std::find(port.readers.begin(), port.readers.end(), rank) - port.readers.begin());
+}
+
 Maybe check_operands(const Schedule& s, const StepPlace& place, const Step& step) {
   for (std::size_t k = 0; k < step.in.size(); ++k) {
     const Operand& in = step.in[k];
@@ -90,8 +95,8 @@ Maybe check_operands(const Schedule& s, const StepPlace& place, const Step& step
     }
     if (in.index < 0 || at(in.index) >= s.ports.size())
       return step_fault(place, "receives from port " + to_string(in.index) + ", which does not exist");
-    const auto& readers = s.ports[at(in.index)].readers;
-    if (std::find(readers.begin(), readers.end(), place.rank) == readers.end())
+    const Port& port = s.ports[at(in.index)];
+    if (reader_number(port, place.rank) == port.readers.size())
       return step_fault(place, "receives from port " + to_string(in.index) + ", of which the rank is no reader");
     for (std::size_t other = 0; other < k; ++other)
       if (step.in[other].kind == Operand::Kind::recv && step.in[other].index == in.index)
@@ -135,10 +140,12 @@ Maybe check_destinations(const Schedule& s, const StepPlace& place, const Step& 
 Maybe check_dependencies(const Schedule& s, const StepPlace& place, const Step& step) {
   const auto& lanes = s.programs[at(place.rank)].lanes;
   for (const Dependency& d : step.after) {
-    const std::string name = "waits for lane " + to_string(d.lane) + ", step " + to_string(d.step);
+    const auto refuse = [&](const char* why) {
+      return step_fault(place, "waits for lane " + to_string(d.lane) + ", step " + to_string(d.step) + why);
+    };
     if (d.lane < 0 || at(d.lane) >= lanes.size() || d.step < 0 || at(d.step) >= lanes[at(d.lane)].size())
-      return step_fault(place, name + ", which does not exist");
-    if (d.lane == place.lane) return step_fault(place, name + (d.step == place.step ? ", itself" : " of its own lane"));
+      return refuse(", which does not exist");
+    if (d.lane == place.lane) return refuse(d.step == place.step ? ", itself" : " of its own lane");
   }
   return {};
 }
@@ -146,7 +153,7 @@ Maybe check_dependencies(const Schedule& s, const StepPlace& place, const Step& 
 // Who uses the ends of each port, and with which messages.
 struct Ends {
   std::vector<StepPlace> sends;
-  std::map<int, std::vector<StepPlace>> receives;  // by reader
+  std::vector<std::vector<StepPlace>> receives;  // parallel to Port::readers
 };
 
 Maybe check_one_lane(int port, const std::vector<StepPlace>& uses, const char* verb) {
@@ -165,9 +172,8 @@ Maybe check_ends(const Schedule& s, int p, const Ends& ends) {
   const Port& port = s.ports[at(p)];
   if (ends.sends.empty()) return port_fault(p, "of rank " + to_string(port.writer) + " is never sent through");
   if (Maybe fault = check_one_lane(p, ends.sends, "sends through")) return fault;
-  for (int reader : port.readers) {
-    const auto found = ends.receives.find(reader);
-    const std::vector<StepPlace> takes = found == ends.receives.end() ? std::vector<StepPlace>{} : found->second;
+  for (std::size_t reader = 0; reader < port.readers.size(); ++reader) {
+    const std::vector<StepPlace>& takes = ends.receives[reader];
     if (Maybe fault = check_one_lane(p, takes, "receives from")) return fault;
     const std::size_t both = std::min(ends.sends.size(), takes.size());
     for (std::size_t i = 0; i < both; ++i)
@@ -175,12 +181,13 @@ Maybe check_ends(const Schedule& s, int p, const Ends& ends) {
         return step_fault(takes[i], "takes a message of " + to_string(message_chunks(s, takes[i])) +
                                         " chunks from port " + to_string(p) + ", but " + text_of(ends.sends[i]) +
                                         " sends " + to_string(message_chunks(s, ends.sends[i])));
+    if (ends.sends.size() == takes.size()) continue;
     const std::string counts = "rank " + to_string(port.writer) + " sends " + to_string(ends.sends.size()) +
-                               " messages a round and rank " + to_string(reader) + " takes " + to_string(takes.size());
+                               " messages a round and rank " + to_string(port.readers[reader]) + " takes " +
+                               to_string(takes.size());
     if (ends.sends.size() > both)
       return step_fault(ends.sends[both], "nobody takes this message of port " + to_string(p) + ": " + counts);
-    if (takes.size() > both)
-      return step_fault(takes[both], "there is no message to take from port " + to_string(p) + ": " + counts);
+    return step_fault(takes[both], "there is no message to take from port " + to_string(p) + ": " + counts);
   }
   return {};
 }
@@ -197,7 +204,9 @@ Maybe check_step(const Schedule& s, const StepPlace& place, const Step& step) {
 std::optional<Fault> check_structure(const Schedule& schedule) {
   if (Maybe fault = check_frame(schedule)) return fault;
   if (Maybe fault = check_ports(schedule)) return fault;
-  std::vector<Ends> ends(schedule.ports.size());
+  std::vector<Ends> ends;
+  for (const Port& port : schedule.ports)
+    ends.push_back({{}, std::vector<std::vector<StepPlace>>(port.readers.size())});
   for (int r = 0; r < schedule.ranks; ++r)
     for (int l = 0; l < static_cast<int>(schedule.programs[at(r)].lanes.size()); ++l) {
       const Lane& lane = schedule.programs[at(r)].lanes[at(l)];
@@ -205,7 +214,8 @@ std::optional<Fault> check_structure(const Schedule& schedule) {
         const StepPlace place{r, l, i};
         if (Maybe fault = check_step(schedule, place, lane[at(i)])) return fault;
         for (const Operand& in : lane[at(i)].in)
-          if (in.kind == Operand::Kind::recv) ends[at(in.index)].receives[r].push_back(place);
+          if (in.kind == Operand::Kind::recv)
+            ends[at(in.index)].receives[reader_number(schedule.ports[at(in.index)], r)].push_back(place);
         for (const Destination& out : lane[at(i)].out)
           if (out.kind == Destination::Kind::send) ends[at(out.index)].sends.push_back(place);
       }

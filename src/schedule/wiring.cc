@@ -1,7 +1,6 @@
 #include "src/schedule/wiring.h"
 
-#include <map>
-#include <utility>
+#include <numeric>
 
 namespace tutti::schedule {
 namespace {
@@ -32,13 +31,19 @@ Wiring::Wiring(const Schedule& schedule) {
     }
   }
   // The n-th receive of a rank from a port takes the port's n-th message.
-  std::map<std::pair<int, int>, std::size_t> taken;  // by (port, rank)
+  struct Taken {
+    int rank = -1;  // of whose receives `count` speaks: Steps come rank by rank
+    std::size_t count = 0;
+  };
+  std::vector<Taken> taken(schedule.ports.size());
   for (int id = 0; id < size(); ++id) {
     sender_begin_.push_back(senders_.size());
     for (const Operand& in : step(id).in) {
       int sender = -1;
       if (in.kind == Operand::Kind::recv) {
-        const std::size_t n = taken[{in.index, place(id).rank}]++;
+        Taken& port = taken[at(in.index)];
+        if (port.rank != place(id).rank) port = {place(id).rank, 0};
+        const std::size_t n = port.count++;
         if (n < messages[at(in.index)].size()) sender = messages[at(in.index)][n];
       }
       senders_.push_back(sender);
@@ -53,19 +58,23 @@ std::span<const int> Wiring::senders(int id) const {
 
 std::vector<int> Wiring::firing_order() const {
   std::vector<int> waiting(at(size()));
-  std::vector<std::vector<int>> next(at(size()));
+  std::vector<std::size_t> next_begin(at(size()) + 1);  // the Steps after Step i are next[next_begin[i]] and following
   for (int i = 0; i < size(); ++i)
     for_each_before(i, [&](int before) {
-      next[at(before)].push_back(i);
+      ++next_begin[at(before) + 1];
       ++waiting[at(i)];
     });
+  std::partial_sum(next_begin.begin(), next_begin.end(), next_begin.begin());
+  std::vector<int> next(next_begin.back());
+  std::vector<std::size_t> end(next_begin.begin(), next_begin.end() - 1);
+  for (int i = 0; i < size(); ++i) for_each_before(i, [&](int before) { next[end[at(before)]++] = i; });
   std::vector<int> order;
   order.reserve(at(size()));
   for (int i = 0; i < size(); ++i)
     if (waiting[at(i)] == 0) order.push_back(i);
   for (std::size_t done = 0; done < order.size(); ++done)
-    for (int i : next[at(order[done])])
-      if (--waiting[at(i)] == 0) order.push_back(i);
+    for (std::size_t k = next_begin[at(order[done])]; k < next_begin[at(order[done]) + 1]; ++k)
+      if (--waiting[at(next[k])] == 0) order.push_back(next[k]);
   return order;
 }
 

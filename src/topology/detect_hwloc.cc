@@ -22,7 +22,7 @@ std::string host_name() {
 }
 
 // Null, with a note, when hwloc cannot read this machine.
-Loaded load(std::vector<std::string>& notes) {
+Loaded load(std::vector<std::string>& notes, Devices devices) {
   Loaded none(nullptr, hwloc_topology_destroy);
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) {
@@ -32,7 +32,7 @@ Loaded load(std::vector<std::string>& notes) {
   Loaded loaded(raw, hwloc_topology_destroy);
   for (const char* plugin : {"cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"})
     hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, plugin);
-  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  if (devices == Devices::find) hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED | HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING |
                                     HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS);
   if (hwloc_topology_load(raw) != 0) {
@@ -196,11 +196,11 @@ void complete(Topology& topology) {
 
 }  // namespace
 
-Topology detect() {
+Topology detect(Devices devices) {
   Topology topology;
   topology.hostname = host_name();
   topology.cpu_quota = cpu_quota();
-  const Loaded hwloc = load(topology.notes);
+  const Loaded hwloc = load(topology.notes, devices);
   const bool this_machine = hwloc == nullptr || hwloc_topology_is_thissystem(hwloc.get()) != 0;
   if (hwloc != nullptr) {
     if (!this_machine) topology.notes.push_back("describes another machine, as hwloc's environment variables ask");

@@ -65,9 +65,12 @@ struct Topology {
   std::vector<std::string> notes;   // what could not be found out, and what was assumed instead
 };
 
-// Looks at this machine. Costs milliseconds to tens of milliseconds; binds nothing and touches no device. Does not
+// Whether to look for PCI devices too, which takes most of the time of a detection.
+enum class Devices { skip, find };
+
+// Looks at this machine. Costs milliseconds, with devices tens of them; binds nothing and touches no device. Does not
 // throw for what it cannot read: the result is then smaller and a note says so. There is always at least one core.
-Topology detect();
+Topology detect(Devices devices = Devices::find);
 
 // The cores with at least one allowed PU, in order. Never empty: if none is known to be allowed, all are.
 std::vector<int> allowed_cores(const Topology& topology);
