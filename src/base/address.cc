@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 
@@ -10,6 +11,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/un.h>
 
 #include "src/base/error.h"
 
@@ -112,7 +114,7 @@ std::vector<Address> resolve(const std::string& host, std::uint16_t port) {
   const int failed = getaddrinfo(host.c_str(), nullptr, &hints, &list);
   if (failed != 0) {
     const std::string reason = failed == EAI_SYSTEM ? errno_text() : gai_strerror(failed);
-    throw Error(ErrorCode::invalid_argument, "host '" + host + "' has no address: " + reason);
+    throw Error(ErrorCode::invalid_argument, "cannot resolve '" + host + "': " + reason);
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, freeaddrinfo);
   std::vector<Address> addresses;
@@ -124,7 +126,7 @@ std::vector<Address> resolve(const std::string& host, std::uint16_t port) {
     address.port = port;
     if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) addresses.push_back(address);
   }
-  if (addresses.empty()) throw Error(ErrorCode::invalid_argument, "host '" + host + "' has no IPv4 or IPv6 address");
+  if (addresses.empty()) throw Error(ErrorCode::invalid_argument, "'" + host + "' has no IPv4 or IPv6 address");
   return addresses;
 }
 
@@ -168,6 +170,27 @@ Address SocketAddress::address() const {
   return address;
 }
 
+std::string SocketAddress::text() const {
+  if (storage.ss_family == AF_UNIX) {
+    constexpr std::size_t kName = offsetof(sockaddr_un, sun_path) + 1;
+    if (length <= kName) return "a process of this host";
+    return "@" + std::string(reinterpret_cast<const char*>(&storage) + kName, length - kName);
+  }
+  if (storage.ss_family != AF_INET && storage.ss_family != AF_INET6) return "an unknown address";
+  return to_string(address());
+}
+
+SocketAddress unix_address(std::string_view name) {
+  sockaddr_un raw{};
+  raw.sun_family = AF_UNIX;
+  const std::size_t bytes = std::min(name.size(), sizeof(raw.sun_path) - 1);
+  std::memcpy(raw.sun_path + 1, name.data(), bytes);  // behind a zero byte, which says that the name is abstract
+  SocketAddress address;
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
+  std::memcpy(&address.storage, &raw, address.length);
+  return address;
+}
+
 std::vector<Interface> interfaces() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) throw_errno("cannot list this host's network interfaces");
@@ -179,9 +202,21 @@ std::vector<Interface> interfaces() {
     if (family != AF_INET && family != AF_INET6) continue;
     SocketAddress raw;
     std::memcpy(&raw.storage, entry->ifa_addr, family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
-    found.push_back({entry->ifa_name, raw.address(), prefix_bits_of(entry->ifa_netmask)});
+    found.push_back(
+        {entry->ifa_name, raw.address(), prefix_bits_of(entry->ifa_netmask), (entry->ifa_flags & IFF_LOOPBACK) != 0});
   }
   return found;
+}
+
+std::vector<std::string> reachable_addresses() {
+  std::vector<std::string> v4, v6;
+  for (const Interface& interface : interfaces()) {
+    const Address& address = interface.address;
+    if (interface.loopback || (address.v6 && address.link_local())) continue;
+    (address.v6 ? v6 : v4).push_back(to_string(address));
+  }
+  v4.insert(v4.end(), v6.begin(), v6.end());
+  return v4;
 }
 
 std::vector<Interface> filter_interfaces(std::string_view source, std::string_view filter,

@@ -1,4 +1,5 @@
-// Internet addresses, and which of them this host has. IPv4 and IPv6 alike, numeric; names are looked up by resolve().
+// Addresses of sockets, and which of them this host has. IPv4 and IPv6 alike, numeric; names are looked up by
+// resolve().
 #pragma once
 
 #include <array>
@@ -34,26 +35,38 @@ std::optional<Address> parse_address(std::string_view text);
 // Error(invalid_argument) that names the host when it has none.
 std::vector<Address> resolve(const std::string& host, std::uint16_t port);
 
+// What the system's calls take: an Address, or a name of a Unix socket.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = sizeof(sockaddr_storage);
 
   SocketAddress() = default;
-  explicit SocketAddress(const Address& address);
-  Address address() const;
+  SocketAddress(const Address& address);
+  Address address() const;  // all zero for a Unix socket
+  bool local() const { return storage.ss_family == AF_UNIX; }
+  std::string text() const;  // "10.0.0.4:41233", "[::1]:41233", "@tutti-..."
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
+
+// A name in the abstract name space: it lives in the network namespace, not in the file system, and dies with its
+// socket.
+SocketAddress unix_address(std::string_view name);
 
 // One address of one interface of this host; an interface with several addresses appears several times.
 struct Interface {
   std::string name;
   Address address;
-  int prefix_bits = 0;  // of its subnet
+  int prefix_bits = 0;    // of its subnet
+  bool loopback = false;  // the interface itself, whatever its addresses
 };
 
 // The interfaces that are up, in the system's order.
 std::vector<Interface> interfaces();
+
+// The addresses of this host that others may reach, as texts, best first: IPv4, then IPv6; none of a loopback interface
+// and no link-local ones of IPv6.
+std::vector<std::string> reachable_addresses();
 
 // Those that a filter of NCCL's grammar lets through: a comma list of name prefixes ("eth", "eth,ib"), exact names
 // after `=` ("=eth0"), either excluded by a leading `^` ("^docker,lo", "^=docker0"). Throws Error(invalid_argument)

@@ -3,8 +3,10 @@
 #include "src/base/error.h"
 
 #include <cerrno>
-#include <cstring>
+#include <fstream>
 #include <system_error>
+
+#include <sys/resource.h>
 
 namespace tutti {
 
@@ -23,9 +25,32 @@ const char* name_of(ErrorCode code) {
 
 namespace base {
 
-std::string errno_text(int number) {
-  return std::generic_category().message(number) + " (errno " + std::to_string(number) + ")";
+namespace {
+
+// What to do about it, for the one shortage that users meet and can end.
+std::string advice(int number) {
+  if (number == EMFILE) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    return "; this process may open " + std::to_string(limit.rlim_cur) +
+           " files and sockets: raise the limit with `ulimit -n`";
+  }
+  if (number == ENFILE) {
+    std::string most = "as many as fs.file-max says";
+    std::ifstream("/proc/sys/fs/file-max") >> most;
+    return "; all processes of this host may open " + most +
+           " files and sockets: raise the limit with `sysctl fs.file-max=N`";
+  }
+  return "";
 }
+
+}  // namespace
+
+std::string errno_text(int number) {
+  return std::generic_category().message(number) + " (errno " + std::to_string(number) + advice(number) + ")";
+}
+
+bool out_of_descriptors(int error) { return error == EMFILE || error == ENFILE; }
 
 void throw_errno(const std::string& what, int number) {
   throw Error(ErrorCode::system_error, what + ": " + errno_text(number));

@@ -16,16 +16,15 @@
 namespace tutti::base {
 namespace {
 
-Fd open_socket(bool v6) { return Fd(::socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
+Fd open_socket(int family) { return Fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
 
 void set_option(int socket, int level, int name, int value) {
   ::setsockopt(socket, level, name, &value, sizeof(value));
 }
 
-bool bind_and_listen(const Fd& fd, const Address& address, int backlog) {
-  set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  const SocketAddress raw(address);
-  return ::bind(fd.get(), raw.get(), raw.length) == 0 && ::listen(fd.get(), backlog) == 0;
+// False with errno set.
+bool bind_and_listen(const Fd& fd, const SocketAddress& address) {
+  return ::bind(fd.get(), address.get(), address.length) == 0 && ::listen(fd.get(), SOMAXCONN) == 0;
 }
 
 Transfer result_of(ssize_t moved, bool reading) {
@@ -60,32 +59,43 @@ int buffer_size(const char* limit, const char* tuned) {
 
 }  // namespace
 
-Fd listen_on(const Address& address, int backlog) {
-  Fd fd = open_socket(address.v6);
-  if (fd && address.v6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  if (!fd || !bind_and_listen(fd, address, backlog)) throw_errno("cannot listen on " + to_string(address));
-  return fd;
-}
-
-Fd listen_everywhere(std::uint16_t port, int backlog) {
-  Address any;
-  any.v6 = true;
-  any.port = port;
-  if (Fd fd = open_socket(true)) {
-    set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    if (bind_and_listen(fd, any, backlog)) return fd;
-    if (errno == EADDRINUSE) throw_errno("cannot listen on port " + std::to_string(port));
+Fd listen_everywhere(std::uint16_t port) {
+  int error = 0;
+  for (const bool v6 : {true, false}) {
+    Fd fd = open_socket(v6 ? AF_INET6 : AF_INET);
+    if (fd) {
+      set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+      if (v6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+      Address any;
+      any.v6 = v6;
+      any.port = port;
+      if (bind_and_listen(fd, any)) return fd;
+    }
+    error = errno;
+    if (error == EADDRINUSE || error == EACCES) break;  // the other family would only hide it
   }
-  any.v6 = false;
-  return listen_on(any, backlog);
+  std::string hint;
+  if (error == EADDRINUSE)
+    hint = "; another program listens there: choose another port (MASTER_PORT or TUTTI_RENDEZVOUS) or end that program";
+  if (error == EACCES) hint = "; ports below 1024 are reserved: choose a higher one";
+  throw Error(ErrorCode::system_error, "cannot listen on port " + std::to_string(port) + " of any address ([::]:" +
+                                           std::to_string(port) + "): " + errno_text(error) + hint);
 }
 
-Fd accept_one(int listener) {
+Fd listen_unix(std::string_view name) {
+  Fd fd = open_socket(AF_UNIX);
+  if (fd && bind_and_listen(fd, unix_address(name))) return fd;
+  const int error = errno;
+  throw Error(ErrorCode::system_error,
+              "cannot listen on the abstract Unix socket @" + std::string(name) + ": " + errno_text(error) +
+                  (error == EADDRINUSE ? "; another process of the same job listens there" : ""));
+}
+
+Accepted accept_one(int listener) {
   for (int tries = 0; tries < 64; ++tries) {
     Fd fd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd || errno == EAGAIN || errno == EWOULDBLOCK) return fd;
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-      throw_errno("cannot accept a connection on " + to_string(local_address(listener)));
+    if (fd || errno == EAGAIN || errno == EWOULDBLOCK) return {std::move(fd)};
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) return {{}, errno};
     if (errno == EBADF || errno == EINVAL || errno == ENOTSOCK || errno == EOPNOTSUPP || errno == EFAULT)
       throw_errno("cannot accept a connection");
     // Anything else (EINTR, ECONNABORTED, network errors) concerns one connection that is gone already.
@@ -93,15 +103,12 @@ Fd accept_one(int listener) {
   return {};
 }
 
-Connecting start_connect(const Address& address) {
-  Connecting result;
-  result.socket = open_socket(address.v6);
+Connecting start_connect(const SocketAddress& address) {
+  Connecting result{open_socket(address.storage.ss_family)};
   if (!result.socket) {
     result.error = errno;
-    return result;
-  }
-  const SocketAddress raw(address);
-  if (::connect(result.socket.get(), raw.get(), raw.length) != 0 && errno != EINPROGRESS && errno != EINTR) {
+  } else if (::connect(result.socket.get(), address.get(), address.length) != 0 && errno != EINPROGRESS &&
+             errno != EINTR) {
     result.error = errno;
     result.socket.reset();
   }
@@ -123,10 +130,10 @@ Address local_address(int socket) {
   return raw.address();
 }
 
-Address remote_address(int socket) {
-  SocketAddress raw;
-  if (::getpeername(socket, raw.get(), &raw.length) != 0) return {};
-  return raw.address();
+SocketAddress remote_address(int socket) {
+  SocketAddress address;
+  if (::getpeername(socket, address.get(), &address.length) != 0) return {};
+  return address;
 }
 
 void tune_for_messages(int socket) {
@@ -135,6 +142,15 @@ void tune_for_messages(int socket) {
   static const int receive_bytes = buffer_size("/proc/sys/net/core/rmem_max", "/proc/sys/net/ipv4/tcp_rmem");
   if (send_bytes > 0) set_option(socket, SOL_SOCKET, SO_SNDBUF, send_bytes);
   if (receive_bytes > 0) set_option(socket, SOL_SOCKET, SO_RCVBUF, receive_bytes);
+}
+
+void tune_for_control(int socket) {
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 4);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 2);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 10'000);
 }
 
 Transfer receive(int socket, void* buffer, std::size_t bytes) {
@@ -174,9 +190,19 @@ std::size_t unacknowledged_bytes(int socket) {
   return ::ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
-bool wait_ready(int fd, short events, int milliseconds) {
-  pollfd entry{fd, events, 0};
-  return ::poll(&entry, 1, milliseconds) > 0;
+int poll_milliseconds(std::chrono::steady_clock::time_point until) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+}
+
+bool wait_ready(int fd, short events, std::chrono::steady_clock::time_point until) {
+  for (;;) {
+    pollfd entry{fd, events, 0};
+    const int ready = ::poll(&entry, 1, poll_milliseconds(until));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) throw_errno("cannot wait for a socket");
+    if (std::chrono::steady_clock::now() >= until) return false;
+  }
 }
 
 }  // namespace tutti::base

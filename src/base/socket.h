@@ -1,9 +1,11 @@
-// TCP sockets that never block and never raise SIGPIPE: close-on-exec, EINTR handled, errors as values where they are
-// everyday events and as Error where they are not.
+// Stream sockets of TCP, and of Unix where an address says so, that never block and never raise SIGPIPE: close-on-exec,
+// EINTR handled, errors as values where they are everyday events and as Error where they are not.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include <sys/uio.h>
 
@@ -12,14 +14,19 @@
 
 namespace tutti::base {
 
-// Listens on one address (port 0: any free port), or on every address of this host, IPv6 and IPv4 at once (IPv4 alone
-// where the host has no IPv6). Throws Error(system_error).
-Fd listen_on(const Address& address, int backlog = 128);
-Fd listen_everywhere(std::uint16_t port = 0, int backlog = 128);
+// Listens on every address of this host, IPv6 and IPv4 at once (IPv4 alone where the host has no IPv6); port 0: any
+// free one. Throws Error(system_error).
+Fd listen_everywhere(std::uint16_t port = 0);
+// Listens at a name, see unix_address(). Throws Error(system_error).
+Fd listen_unix(std::string_view name);
 
-// The next connection waiting at a listener; empty when there is none. Throws Error(system_error) when this process has
-// no descriptors or memory left; connections that died while they waited are skipped.
-Fd accept_one(int listener);
+// The next connection waiting at a listener. Without a socket: nobody waits, or `error` says what this process has too
+// little of (EMFILE, ENFILE, ENOBUFS, ENOMEM). Connections that died while they waited are skipped.
+struct Accepted {
+  Fd socket;
+  int error = 0;
+};
+Accepted accept_one(int listener);
 
 // A connection attempt: when the socket becomes writable, connect_error() says how it ended. `error` is set when it
 // failed at once (the socket is empty then).
@@ -27,15 +34,17 @@ struct Connecting {
   Fd socket;
   int error = 0;
 };
-Connecting start_connect(const Address& address);
+Connecting start_connect(const SocketAddress& address);
 // 0: connected; EINPROGRESS: not yet; otherwise the errno of the failure. Does not block.
 int connect_error(int socket);
 
 Address local_address(int socket);
-Address remote_address(int socket);
+SocketAddress remote_address(int socket);
 
-// Sends small messages at once (TCP_NODELAY), with buffers as large as the system's settings give.
+// Both send small messages at once (TCP_NODELAY). For messages of ranks: with buffers as large as the system's settings
+// give. For the control plane: a host that falls silent is found dead within about 10 s.
 void tune_for_messages(int socket);
+void tune_for_control(int socket);
 
 // What one read or write did.
 struct Transfer {
@@ -58,6 +67,8 @@ Transfer send(int socket, const iovec* pieces, std::size_t count);
 std::size_t unacknowledged_bytes(int socket);
 
 // Waits until the descriptor is ready for `events` (POLLIN, POLLOUT) or the time is over; true when ready.
-bool wait_ready(int fd, short events, int milliseconds);
+bool wait_ready(int fd, short events, std::chrono::steady_clock::time_point until);
+// The time left, for poll(): not negative, at most a minute.
+int poll_milliseconds(std::chrono::steady_clock::time_point until);
 
 }  // namespace tutti::base

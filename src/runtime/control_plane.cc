@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "src/base/log.h"
+#include "src/base/socket.h"
 #include "src/runtime/control_plane_core.h"
 #include "src/runtime/control_plane_report.h"
 #include "src/runtime/torch_store.h"
@@ -17,6 +18,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPortPatience{2000};  // for the previous owner of a port to end
+constexpr std::chrono::milliseconds kTellOthers{2000};    // before this process may end
+constexpr std::chrono::milliseconds kLateComers{10'000};  // a failed meeting is open for so long at most
 
 // One rank alone: nobody to hear from.
 class Alone : public ControlPlane {
@@ -78,24 +81,14 @@ struct DoorCloser {
   }
 };
 
-// The port may still belong to a rank 0 that is just ending, or to this process's previous meeting.
-base::Fd listen_patiently(std::uint16_t port, Clock::time_point deadline) {
+// What `listen` gives. A port or a name may still belong to a rank 0 that is just ending, or to this process's previous
+// meeting.
+template <class Listen>
+base::Fd patiently(Clock::time_point deadline, const Listen& listen) {
   const auto until = std::min(deadline, Clock::now() + kPortPatience);
   for (;;) {
     try {
-      return listen_tcp(port);
-    } catch (const Error&) {
-      if (Clock::now() >= until) throw;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-}
-
-base::Fd listen_local_patiently(const std::string& name, Clock::time_point deadline) {
-  const auto until = std::min(deadline, Clock::now() + kPortPatience);
-  for (;;) {
-    try {
-      return listen_unix(name);
+      return listen();
     } catch (const Error&) {
       if (Clock::now() >= until) throw;
     }
@@ -106,8 +99,9 @@ base::Fd listen_local_patiently(const std::string& name, Clock::time_point deadl
 std::shared_ptr<Door> open_meeting(const std::shared_ptr<Engine>& engine, const MeetingPoint& meeting,
                                    Clock::time_point deadline) {
   base::Fd tcp;
-  if (meeting.port != 0) tcp = listen_patiently(meeting.port, deadline);
-  base::Fd local = listen_local_patiently(local_name(meeting.secret, meeting.name, meeting.port), deadline);
+  if (meeting.port != 0) tcp = patiently(deadline, [&] { return base::listen_everywhere(meeting.port); });
+  const std::string name = local_name(meeting.secret, meeting.name, meeting.port);
+  base::Fd local = patiently(deadline, [&] { return base::listen_unix(name); });
   return Meeting::open(engine, std::move(tcp), std::move(local), meeting.secret, meeting.name, place_of(meeting));
 }
 
@@ -117,16 +111,19 @@ std::shared_ptr<Door> open_centre(const std::shared_ptr<Engine>& engine, const J
   hello.session = random_nonce();
   const std::string_view token(reinterpret_cast<const char*>(hello.session.data()), hello.session.size());
   hello.centre.local_name = "tutti-" + secret_name(job.meeting.secret, token);
-  base::Fd local = listen_unix(hello.centre.local_name);
+  base::Fd local = base::listen_unix(hello.centre.local_name);
   base::Fd tcp;
   if (job.meeting.port != 0) {
-    tcp = listen_tcp(0);
-    hello.centre.port = port_of(tcp);
-    hello.centre.hosts = host_addresses();
+    tcp = base::listen_everywhere();
+    hello.centre.port = base::local_address(tcp.get()).port;
+    hello.centre.hosts = base::reachable_addresses();
   }
   return Door::open(
       engine, std::move(tcp), std::move(local), job.meeting.secret, Purpose::control,
-      [core, session = hello.session](Door&, Door::Guest guest) { core->admit(std::move(guest), session); });
+      [core, session = hello.session](Door&, Door::Guest guest) { core->admit(std::move(guest), session); },
+      [core, who = hello.member.text()](Door&, const std::string& why) {
+        core->raise(ErrorCode::system_error, who + " " + why);
+      });
 }
 
 // "10.0.0.4:29500" -> "10.0.0.4", "[::1]:29500" -> "::1"; empty for a Unix socket.
@@ -147,11 +144,8 @@ Channel call_centre(const Job& job, const Roster& roster, const std::string& nea
   std::vector<std::string> hosts = centre.hosts;
   if (const std::string host = host_of(near); !host.empty()) hosts.insert(hosts.begin(), host);
   const auto find = [&](std::string& why) {
-    std::vector<Endpoint> endpoints;
-    if (near_by) return std::vector{unix_endpoint(centre.local_name)};
-    for (const std::string& host : hosts)
-      for (Endpoint& endpoint : resolve(host, centre.port, why)) endpoints.push_back(endpoint);
-    return endpoints;
+    if (near_by) return std::vector{base::unix_address(centre.local_name)};
+    return resolve_all(hosts, centre.port, why);
   };
   std::string where = "the control port of " + roster.members[0].text();
   if (!same_host)
@@ -190,8 +184,13 @@ std::unique_ptr<ControlPlane> ControlPlane::connect(const Job& given, Clock::tim
   try {
     roster = meet(job, hello, deadline, near);
   } catch (const Error& error) {
-    // A meeting that has failed tells late comers why; it closes by itself.
-    if (error.code() == ErrorCode::invalid_usage) meeting.door.reset();
+    // A meeting that has failed tells late comers why; one without descriptors tells all others only now.
+    if (error.code() == ErrorCode::system_error && meeting.door)
+      std::this_thread::sleep_until(std::min(deadline, Clock::now() + kTellOthers));
+    if (error.code() == ErrorCode::invalid_usage || error.code() == ErrorCode::system_error)
+      engine->after(kLateComers, [door = std::move(meeting.door)] {
+        if (door) door->close();
+      });
     throw;
   }
   star->core()->set_members(roster.members);

@@ -32,6 +32,11 @@ void ControlCore::admit(Door::Guest guest, const Nonce& session) {
                        refusal({ErrorCode::invalid_usage, false, "this is not a rank that rank 0 waits for"}));
     return;
   }
+  if (decided_) {
+    const Error why = fault();
+    guest.channel.send(kRefusal, refusal({why.code(), false, why.what()}));
+    return;
+  }
   guest.channel.set_limit(kMaxBlob + kOverhead);
   // The blobs of one exchange, and small news: a member that does not read gets no further exchange.
   guest.channel.set_output_limit((kMaxBlob + kOverhead) * index(size_ + 1));

@@ -9,6 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/base/log.h"
+#include "src/base/socket.h"
 #include "src/runtime/rendezvous_frames.h"
 
 namespace tutti::runtime {
@@ -21,41 +22,20 @@ constexpr milliseconds kRound{3000};    // for one round of attempts
 constexpr milliseconds kFirstPause{5};  // between rounds, doubled up to
 constexpr milliseconds kLongestPause{250};
 constexpr milliseconds kLogEvery{5000};
-constexpr milliseconds kCertain{1000};  // refused for so long: nobody is going to listen there
+constexpr milliseconds kCertain{1000};  // refused, or out of descriptors, for so long: that is not going to change
 constexpr const char* kUsedUp =
     "the process that made the unique id has ended, or all of its ranks have met or given up; make a new id for every "
     "communicator";
 constexpr std::size_t kRosterLimit = std::size_t{64} << 20;
-
-int poll_ms(Clock::time_point until) {
-  const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
-}
 
 std::string seconds_text(Clock::duration time) {
   const auto tenths = std::chrono::duration_cast<milliseconds>(time).count() / 100;
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
 }
 
-// The next frame, or nothing at `until` or at the end of the connection (then channel.end() is set).
-std::optional<Frame> next_frame(Channel& channel, Clock::time_point until) {
-  for (;;) {
-    if (auto frame = channel.next()) return frame;
-    if (channel.broken()) return std::nullopt;
-    pollfd item{channel.fd(), POLLIN, 0};
-    const int ready = ::poll(&item, 1, poll_ms(until));
-    if (ready < 0 && errno != EINTR) base::throw_errno("poll failed");
-    if (ready > 0 && !channel.receive()) {
-      auto frame = channel.next();
-      return frame;
-    }
-    if (ready == 0 && Clock::now() >= until) return std::nullopt;
-  }
-}
-
 // One address being tried, as far as the door's challenge.
 struct Attempt {
-  Endpoint endpoint;
+  base::SocketAddress endpoint;
   Channel channel;
   Nonce nonce{};
   bool greeted = false;
@@ -73,6 +53,7 @@ class Knocking {
       const auto now = Clock::now();
       if (wrong_secret_) throw_wrong_secret();
       if (!call_.nobody.empty() && refused_ && now - started_ > kCertain) throw_nobody();
+      if (starved_ && now - *starved_ > kCertain) throw_starved();
       if (now >= call_.deadline) throw_late();
       reason_ = failure_;  // of a whole round; the last one is cut short by the deadline
       if (now - logged_ >= kLogEvery) log_progress(now);
@@ -87,24 +68,30 @@ class Knocking {
     wrong_secret_.reset();
     std::string why;
     std::vector<Attempt> attempts;
-    for (Endpoint& endpoint : call_.find(why)) {
-      Attempt attempt;
-      attempt.endpoint = endpoint;
-      base::Fd fd = start_connect(endpoint);
-      if (!fd) {
-        note(endpoint, errno);
+    bool starved = false;
+    for (const base::SocketAddress& endpoint : call_.find(why)) {
+      base::Connecting connecting = base::start_connect(endpoint);
+      if (!connecting.socket) {
+        note(endpoint, connecting.error);
+        starved = starved || base::out_of_descriptors(connecting.error);
         continue;
       }
-      attempt.channel = Channel(std::move(fd), kStrangerLimit);
+      Attempt attempt;
+      attempt.endpoint = endpoint;
+      attempt.channel = Channel(std::move(connecting.socket), kStrangerLimit);
       attempts.push_back(std::move(attempt));
     }
+    if (!starved)
+      starved_.reset();
+    else if (!starved_)
+      starved_ = Clock::now();
     if (!why.empty()) failure_ = why, refused_ = false;
     const auto until = std::min(call_.deadline, Clock::now() + kRound);
     while (!attempts.empty()) {
       std::vector<pollfd> items;
       for (const Attempt& attempt : attempts)
         items.push_back({attempt.channel.fd(), static_cast<short>(attempt.greeted ? POLLIN : POLLOUT), 0});
-      const int ready = ::poll(items.data(), items.size(), poll_ms(until));
+      const int ready = ::poll(items.data(), items.size(), base::poll_milliseconds(until));
       if (ready < 0 && errno != EINTR) base::throw_errno("poll failed");
       if (ready == 0 && Clock::now() >= until) {
         refused_ = false;
@@ -127,7 +114,7 @@ class Knocking {
 
   Step advance(Attempt& attempt) {
     if (!attempt.greeted) {
-      if (const int error = connect_error(attempt.channel.fd())) {
+      if (const int error = base::connect_error(attempt.channel.fd())) {
         note(attempt.endpoint, error);
         return Step::failed;
       }
@@ -163,11 +150,11 @@ class Knocking {
   // The door has proven itself: say hello and hear whether it lets us in.
   std::optional<Channel> ask(Attempt& attempt) {
     Channel channel = std::move(attempt.channel);
-    tune(channel.fd());
+    base::tune_for_control(channel.fd());
     channel.set_limit(kHelloLimit);
     const auto until = std::min(call_.deadline, Clock::now() + kRound);
     const Bytes message = proof(call_.secret, call_.purpose, attempt.nonce, door_, call_.hello);
-    const auto frame = channel.send(kProof, message) ? next_frame(channel, until) : std::nullopt;
+    const auto frame = channel.send(kProof, message) ? channel.await(until) : std::nullopt;
     if (frame && frame->type == kWelcome) return channel;
     failure_ = attempt.endpoint.text() + " closed the connection";
     if (!frame) return std::nullopt;
@@ -177,7 +164,7 @@ class Knocking {
     return std::nullopt;
   }
 
-  void note(const Endpoint& endpoint, int error) {
+  void note(const base::SocketAddress& endpoint, int error) {
     // That the short cut within a host is not there says little.
     if (!endpoint.local() || failure_.empty()) failure_ = endpoint.text() + ": " + base::errno_text(error);
     if (error != ECONNREFUSED) refused_ = false;
@@ -198,6 +185,9 @@ class Knocking {
     throw Error(ErrorCode::remote_error,
                 call_.caller + ": nobody listens at " + call_.where + " (" + failure_ + "): " + call_.nobody);
   }
+  [[noreturn]] void throw_starved() {
+    throw Error(ErrorCode::system_error, call_.caller + " cannot call at " + call_.where + ": " + failure_);
+  }
   [[noreturn]] void throw_late() {
     throw Error(ErrorCode::timeout, call_.caller + " could not reach " + call_.where + " within " +
                                         seconds_text(Clock::now() - started_) + " (" +
@@ -208,6 +198,7 @@ class Knocking {
   const Call& call_;
   const Clock::time_point started_;
   Clock::time_point logged_ = Clock::now();
+  std::optional<Clock::time_point> starved_;  // since then each round has lacked descriptors
   std::string failure_ = "no attempt yet";
   std::string reason_;
   bool refused_ = true;                      // in this round every address was refused
@@ -215,12 +206,10 @@ class Knocking {
   Nonce door_{};
 };
 
-std::vector<Endpoint> find_meeting(const MeetingPoint& meeting, std::string& why) {
-  std::vector<Endpoint> endpoints{unix_endpoint(local_name(meeting.secret, meeting.name, meeting.port))};
-  if (meeting.port == 0) return endpoints;
-  for (const std::string& host : meeting.hosts)
-    for (Endpoint& endpoint : resolve(host, meeting.port, why)) endpoints.push_back(endpoint);
-  if (endpoints.size() > 1) why.clear();
+std::vector<base::SocketAddress> find_meeting(const MeetingPoint& meeting, std::string& why) {
+  std::vector<base::SocketAddress> endpoints;
+  if (meeting.port != 0) endpoints = resolve_all(meeting.hosts, meeting.port, why);
+  endpoints.insert(endpoints.begin(), base::unix_address(local_name(meeting.secret, meeting.name, meeting.port)));
   return endpoints;
 }
 
@@ -236,6 +225,20 @@ std::string place_of(const MeetingPoint& meeting) {
   for (const std::string& host : meeting.hosts)
     hosts += (hosts.empty() ? "" : ", ") + (host.find(':') == std::string::npos ? host : "[" + host + "]");
   return hosts + ":" + std::to_string(meeting.port);
+}
+
+std::vector<base::SocketAddress> resolve_all(const std::vector<std::string>& hosts, std::uint16_t port,
+                                             std::string& why) {
+  std::vector<base::SocketAddress> found;
+  for (const std::string& host : hosts) {
+    try {
+      for (const base::Address& address : base::resolve(host, port)) found.emplace_back(address);
+    } catch (const Error& error) {
+      why = error.what();
+    }
+  }
+  if (!found.empty()) why.clear();
+  return found;
 }
 
 Channel knock(const Call& call) { return Knocking(call).run(); }
@@ -255,10 +258,10 @@ Roster meet(const Job& job, const Hello& hello, Clock::time_point deadline, std:
   for (;;) {
     Channel channel = knock(call);
     channel.set_limit(kRosterLimit);
-    near = peer_of(channel.fd());
+    near = base::remote_address(channel.fd()).text();
     auto logged = Clock::now();
     for (;;) {
-      const auto frame = next_frame(channel, std::min(deadline, logged + kLogEvery));
+      const auto frame = channel.await(std::min(deadline, logged + kLogEvery));
       const auto now = Clock::now();
       if (!progress.empty() && now - logged >= kLogEvery) {
         base::log(base::LogLevel::info, self + " is waiting for " + progress);

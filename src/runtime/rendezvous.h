@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
+#include "src/base/address.h"
 #include "src/runtime/job.h"
 #include "src/runtime/rendezvous_auth.h"
 #include "src/runtime/rendezvous_door.h"
-#include "src/runtime/wire_socket.h"
 
 namespace tutti::runtime {
 
@@ -94,11 +94,14 @@ struct Call {
   Bytes hello;
   std::string caller;  // "rank 3"
   std::string where;   // "10.0.0.4:29500"
-  std::function<std::vector<Endpoint>(std::string& why)> find;
+  std::function<std::vector<base::SocketAddress>(std::string& why)> find;
   std::string nobody;  // not empty: nobody listening is an error within a second, and this says what it means
   std::chrono::steady_clock::time_point deadline;
 };
 Channel knock(const Call& call);
+// All addresses of all hosts; when there are none, `why` says so.
+std::vector<base::SocketAddress> resolve_all(const std::vector<std::string>& hosts, std::uint16_t port,
+                                             std::string& why);
 
 // Steps 3 and 4 for one rank. `near` receives the address at which the meeting was reached.
 Roster meet(const Job& job, const Hello& hello, std::chrono::steady_clock::time_point deadline, std::string& near);

@@ -22,7 +22,7 @@ namespace tutti::runtime {
 
 using Nonce = std::array<std::byte, 32>;
 
-enum class Purpose : std::uint8_t { meeting = 1, control = 2 };
+enum class Purpose : std::uint8_t { meeting = 1, control = 2, memory = 3 };
 
 enum Handshake : std::uint8_t { kGreeting = 1, kChallenge = 2, kProof = 3, kWelcome = 4, kRefusal = 5 };
 

@@ -11,12 +11,13 @@
 namespace tutti::runtime {
 namespace {
 
-constexpr std::chrono::milliseconds kTellEvery{100};      // progress to those who wait, when it changed
-constexpr std::chrono::milliseconds kLinger{5000};        // for the answered to take their answer
-constexpr std::chrono::milliseconds kFailedLinger{2000};  // a failed meeting tells late comers why
-constexpr std::chrono::hours kLife{1};                    // of a meeting to which nobody comes
-constexpr std::chrono::milliseconds kDeserted{5000};      // and of one that all have given up
-constexpr std::size_t kGuestFrames = 64;                  // guests say nothing after their hello
+constexpr std::chrono::milliseconds kTellEvery{100};         // progress to those who wait, when it changed
+constexpr std::chrono::milliseconds kLinger{5000};           // for the answered to take their answer
+constexpr std::chrono::milliseconds kFailedLinger{2000};     // a failed meeting tells late comers why
+constexpr std::chrono::milliseconds kStarvedLinger{10'000};  // longer: they are told one after the other
+constexpr std::chrono::hours kLife{1};                       // of a meeting to which nobody comes
+constexpr std::chrono::milliseconds kDeserted{5000};         // and of one that all have given up
+constexpr std::size_t kGuestFrames = 64;                     // guests say nothing after their hello
 
 // Lives on the engine's thread, kept by its door and its lines. It ends a moment after it has answered or failed, or
 // has been deserted by its last guest, or after kLife.
@@ -44,7 +45,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
       return fail_with(guest, who + " runs library version " + hello->library + ", which speaks wire version " +
                                   std::to_string(hello->wire) + "; the others speak version " +
                                   std::to_string(kWireVersion) + ": use one version of the library everywhere");
-    if (hello->byte_order != own_byte_order_)
+    if (hello->byte_order != own_.byte_order)
       return fail_with(guest, who + " has another byte order than the meeting at " + where_);
     if (hello->job != job_)
       return refuse(guest, {ErrorCode::invalid_argument, true,
@@ -64,6 +65,15 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
                                   std::to_string(hello->member.pid) + " on host " + hello->member.host.name);
     if (same != guests_.end()) same->second.line->close();  // it lost its connection and has come back
     seat(std::move(guest), *hello);
+  }
+
+  void starve(Door& door, const std::string& why) {
+    door_ = door.weak_from_this();
+    if (!answered_ && !failure_)
+      fail({ErrorCode::system_error, false,
+            "the process that holds the meeting at " + where_ + " (pid " + std::to_string(own_.member.pid) +
+                " on host " + own_.member.host.name + ") " + why},
+           kStarvedLinger);
   }
 
  private:
@@ -137,12 +147,16 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   void refuse(Door::Guest& guest, const Refusal& why) { guest.channel.send(kRefusal, refusal(why)); }
 
   void fail_with(Door::Guest& guest, const std::string& text) {
-    failure_ = Refusal{ErrorCode::invalid_usage, false, text};
-    base::log(base::LogLevel::error, text);
+    fail({ErrorCode::invalid_usage, false, text}, kFailedLinger);
     refuse(guest, *failure_);
-    for (auto& [rank, other] : guests_) other.line->send(kRefusal, refusal(*failure_));
-    engine_->after(kFailedLinger, [self = shared_from_this()] { self->close_door(); });
-    end_after(kFailedLinger);
+  }
+
+  void fail(const Refusal& why, std::chrono::milliseconds linger) {
+    failure_ = why;
+    base::log(base::LogLevel::error, why.text);
+    for (auto& [rank, guest] : guests_) guest.line->send(kRefusal, refusal(why));
+    engine_->after(linger, [self = shared_from_this()] { self->close_door(); });
+    end_after(linger);
   }
 
   void close_door() {
@@ -166,7 +180,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   std::uint64_t visits_ = 0;
   bool answered_ = false;
   bool telling_ = false;
-  const std::uint16_t own_byte_order_ = Hello::of_this_process(0, 1, "").byte_order;
+  const Hello own_ = Hello::of_this_process(0, 1, "");  // of the process that holds the meeting
 };
 
 }  // namespace
@@ -174,8 +188,10 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
 std::shared_ptr<Door> Meeting::open(std::shared_ptr<Engine> engine, base::Fd tcp, base::Fd local, const Secret& secret,
                                     const std::string& job, const std::string& where) {
   auto gathering = std::make_shared<Gathering>(engine, job, where);
-  auto door = Door::open(std::move(engine), std::move(tcp), std::move(local), secret, Purpose::meeting,
-                         [gathering](Door& at, Door::Guest guest) { gathering->admit(at, std::move(guest)); });
+  auto door = Door::open(
+      std::move(engine), std::move(tcp), std::move(local), secret, Purpose::meeting,
+      [gathering](Door& at, Door::Guest guest) { gathering->admit(at, std::move(guest)); },
+      [gathering](Door& at, const std::string& why) { gathering->starve(at, why); });
   Gathering::expire(gathering, door);
   return door;
 }

@@ -12,13 +12,14 @@
 #include <thread>
 
 #include "src/base/error.h"
+#include "src/base/socket.h"
 #include "src/runtime/rendezvous.h"
 #include "src/runtime/wire.h"
-#include "src/runtime/wire_socket.h"
 
 namespace tutti::runtime {
 namespace {
 
+using base::Transfer;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
@@ -76,43 +77,41 @@ class TorchStore {
     throw Error(code, rank_ + ": torchrun's store at " + place_ + " (MASTER_ADDR, MASTER_PORT) " + what);
   }
 
-  bool connect_once(const std::string& host, std::uint16_t port, std::string& why) {
-    for (const Endpoint& endpoint : resolve(host, port, why)) {
-      fd_ = start_connect(endpoint);
-      if (fd_ && wait_for(POLLOUT, std::min(deadline_, Clock::now() + std::chrono::seconds(3)))) {
-        const int error = connect_error(fd_.get());
-        if (error == 0) return true;
-        errno = error;
-      } else if (fd_) {
-        errno = ETIMEDOUT;
-      }
-      why = base::errno_text();
-    }
-    return false;
+  [[noreturn]] void fail_broken(int error) const {
+    fail(ErrorCode::remote_error, "broke the connection: " + base::errno_text(error));
   }
 
-  bool wait_for(short events, Clock::time_point until) const {
-    for (;;) {
-      const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
-      pollfd item{fd_.get(), events, 0};
-      const int ready = ::poll(&item, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
-      if (ready > 0) return true;
-      if (ready < 0 && errno != EINTR) base::throw_errno("poll failed");
-      if (Clock::now() >= until) return false;
+  bool connect_once(const std::string& host, std::uint16_t port, std::string& why) {
+    std::vector<base::Address> addresses;
+    try {
+      addresses = base::resolve(host, port);
+    } catch (const Error& error) {
+      why = error.what();
     }
+    for (const base::Address& address : addresses) {
+      base::Connecting connecting = base::start_connect(address);
+      if (base::out_of_descriptors(connecting.error))
+        fail(ErrorCode::system_error, "cannot be called: " + base::errno_text(connecting.error));
+      fd_ = std::move(connecting.socket);
+      if (fd_) {
+        const bool ended =
+            base::wait_ready(fd_.get(), POLLOUT, std::min(deadline_, Clock::now() + std::chrono::seconds(3)));
+        connecting.error = ended ? base::connect_error(fd_.get()) : ETIMEDOUT;
+        if (connecting.error == 0) return true;
+      }
+      why = base::errno_text(connecting.error);
+    }
+    return false;
   }
 
   void send(const Writer& message) {
     std::size_t sent = 0;
     while (sent < message.bytes().size()) {
-      const ssize_t put =
-          ::send(fd_.get(), message.bytes().data() + sent, message.bytes().size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (put >= 0)
-        sent += static_cast<std::size_t>(put);
-      else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        if (!wait_for(POLLOUT, deadline_)) fail(ErrorCode::timeout, "takes no more requests");
-      } else if (errno != EINTR)
-        fail(ErrorCode::remote_error, "broke the connection: " + base::errno_text());
+      const Transfer put = base::send(fd_.get(), message.bytes().data() + sent, message.bytes().size() - sent);
+      sent += put.bytes;
+      if (put.state == Transfer::State::would_block && !base::wait_ready(fd_.get(), POLLOUT, deadline_))
+        fail(ErrorCode::timeout, "takes no more requests");
+      if (put.state == Transfer::State::failed) fail_broken(put.error);
     }
   }
 
@@ -120,17 +119,15 @@ class TorchStore {
     Bytes buffer(bytes);
     std::size_t got = 0;
     while (got < bytes) {
-      if (!wait_for(POLLIN, deadline_))
+      if (!base::wait_ready(fd_.get(), POLLIN, deadline_))
         fail(ErrorCode::timeout, "did not answer in time: rank 0 has not left its address there; did it start?");
-      const ssize_t read = ::recv(fd_.get(), buffer.data() + got, bytes - got, MSG_DONTWAIT);
-      if (read > 0)
-        got += static_cast<std::size_t>(read);
-      else if (read == 0)
+      const Transfer read = base::receive(fd_.get(), buffer.data() + got, bytes - got);
+      got += read.bytes;
+      if (read.state == Transfer::State::closed)
         fail(ErrorCode::remote_error,
              "closed the connection: it must be the store of PyTorch 2.1 or newer; set "
              "TUTTI_RENDEZVOUS=host:port to meet without it");
-      else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-        fail(ErrorCode::remote_error, "broke the connection: " + base::errno_text());
+      if (read.state == Transfer::State::failed) fail_broken(read.error);
     }
     return buffer;
   }

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <string>
 
+#include "src/base/socket.h"
 #include "src/runtime/engine.h"
 #include "src/runtime/job.h"
 #include "src/runtime/rendezvous.h"
 #include "src/runtime/wire.h"
-#include "src/runtime/wire_socket.h"
 
 namespace tutti {
 namespace {
@@ -46,14 +46,14 @@ std::string unpacked(Reader& reader) {
 UniqueId UniqueId::create() {
   const runtime::Secret secret = runtime::random_secret();
   auto engine = runtime::Engine::acquire();
-  base::Fd tcp = runtime::listen_tcp(0);
-  const std::uint16_t port = runtime::port_of(tcp);
-  base::Fd local = runtime::listen_unix(runtime::local_name(secret, "", port));
+  base::Fd tcp = base::listen_everywhere();
+  const std::uint16_t port = base::local_address(tcp.get()).port;
+  base::Fd local = base::listen_unix(runtime::local_name(secret, "", port));
 
   runtime::Bytes addresses;
   std::uint8_t count = 0;
   std::string where;
-  for (const std::string& host : runtime::host_addresses()) {
+  for (const std::string& host : base::reachable_addresses()) {
     const runtime::Bytes bytes = packed(host);
     if (bytes.empty() || addresses.size() + bytes.size() > kAddressSpace) continue;
     addresses.insert(addresses.end(), bytes.begin(), bytes.end());

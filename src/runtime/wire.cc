@@ -1,14 +1,17 @@
 #include "src/runtime/wire.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 
 #include "src/base/error.h"
+#include "src/base/socket.h"
 
 namespace tutti::runtime {
+
+using base::Transfer;
+
 namespace {
 constexpr std::size_t kLengthBytes = 4;
 }
@@ -67,19 +70,13 @@ bool Channel::receive() {
   std::array<std::byte, 16384> chunk;
   // At most one frame of the allowed size is kept; the rest waits in the socket.
   while (input_.size() < limit_ + kLengthBytes) {
-    const ssize_t got = ::recv(fd_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
-    if (got > 0) {
-      input_.insert(input_.end(), chunk.begin(), chunk.begin() + got);
-      if (static_cast<std::size_t>(got) < chunk.size()) return true;
-    } else if (got == 0) {
-      end_ = "closed";
-      return false;
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      return true;
-    } else if (errno != EINTR) {
-      end_ = base::errno_text();
+    const Transfer got = base::receive(fd_.get(), chunk.data(), chunk.size());
+    if (got.state == Transfer::State::closed || got.state == Transfer::State::failed) {
+      end_ = got.state == Transfer::State::closed ? "closed" : base::errno_text(got.error);
       return false;
     }
+    input_.insert(input_.end(), chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(got.bytes));
+    if (got.bytes < chunk.size()) return true;
   }
   return true;
 }
@@ -103,6 +100,14 @@ std::optional<Frame> Channel::next() {
   return frame;
 }
 
+std::optional<Frame> Channel::await(std::chrono::steady_clock::time_point until) {
+  for (;;) {
+    if (auto frame = next()) return frame;
+    if (broken_ || !base::wait_ready(fd_.get(), POLLIN, until)) return std::nullopt;
+    if (!receive()) return next();
+  }
+}
+
 bool Channel::send(std::uint8_t type, std::span<const std::byte> payload) {
   const std::size_t waiting = output_.size() - sent_;
   if (overfull_ || waiting + kLengthBytes + 1 + payload.size() > output_limit_) {
@@ -119,15 +124,15 @@ bool Channel::send(std::uint8_t type, std::span<const std::byte> payload) {
 
 bool Channel::flush() {
   while (unsent()) {
-    const ssize_t put = ::send(fd_.get(), output_.data() + sent_, output_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (put >= 0) {
-      sent_ += static_cast<std::size_t>(put);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    const Transfer put = base::send(fd_.get(), output_.data() + sent_, output_.size() - sent_);
+    if (put.state == Transfer::State::failed) {
+      end_ = base::errno_text(put.error);
+      return false;
+    }
+    sent_ += put.bytes;
+    if (put.state == Transfer::State::would_block) {
       trim();
       return true;
-    } else if (errno != EINTR) {
-      end_ = base::errno_text();
-      return false;
     }
   }
   output_.clear();

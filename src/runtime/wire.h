@@ -6,6 +6,7 @@
 // has arrived and against a limit before anything is allocated.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -84,6 +85,8 @@ class Channel {
   bool receive();
   // The next whole frame. An oversized one marks the channel as broken.
   std::optional<Frame> next();
+  // The next whole frame, waited for; nothing at `until` or when the connection ended (then end() is set).
+  std::optional<Frame> await(std::chrono::steady_clock::time_point until);
   bool broken() const { return broken_; }
   const std::string& end() const { return end_; }  // why receive() or send() said false
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "src/runtime/engine.h"
 #include "tests/runtime/control_ranks.h"
@@ -282,4 +283,45 @@ TEST_CASE("connects that fail leave neither descriptors nor a thread", "[control
     require(entries("/proc/self/task") == 1, "the engine's thread has ended");
   });
   CHECK(child.wait() == "");
+}
+
+TEST_CASE("a meeting that runs out of descriptors tells all ranks the cause", "[rendezvous]") {
+  const int room = GENERATE(10, 13);  // rank 0 alone: 2 for the engine, 3 for each of two doors, 2 to call itself
+  CAPTURE(room);
+  const int size = 7;
+  const std::uint16_t port = free_port();
+  const auto failures = in_children(size, [&](int rank) {
+    std::optional<FewDescriptors> few;
+    if (rank == 0) few.emplace(room);
+    ControlPlane::connect(launched(rank, size, port), in(seconds(100)), {});
+  });
+  for (const std::string& failure : failures)
+    CHECK_THAT(failure,
+               Contains("the process that holds the meeting at 127.0.0.1:" + std::to_string(port)) &&
+                   Contains("cannot accept connections: Too many open files (errno 24; this process may open ") &&
+                   Contains("raise the limit with `ulimit -n`"));
+}
+
+TEST_CASE("a centre that runs out of descriptors ends the connecting of all ranks", "[rendezvous]") {
+  const UniqueId id = UniqueId::create();  // its meeting takes descriptors of this process, not of rank 0
+  const int size = 8;
+  const auto failures = in_children(size, [&](int rank) {
+    std::optional<FewDescriptors> few;
+    if (rank == 0) few.emplace(2 + 3 + 2 + 4);  // the engine, the door, the way to the meeting, some of the others
+    connect(id, rank, size, {}, in(seconds(100)));
+  });
+  CHECK_THAT(failures[0], Contains("rank 0 (pid ") && Contains("cannot accept connections: Too many open files") &&
+                              Contains("raise the limit with `ulimit -n`"));
+  for (const std::string& failure : failures) CHECK(failure != "");
+}
+
+TEST_CASE("a rank without descriptors to call says so", "[rendezvous]") {
+  const std::uint16_t port = free_port();
+  Child child([&] {
+    const FewDescriptors few(2);  // for the engine
+    ControlPlane::connect(launched(1, 2, port), in(seconds(100)), {});
+  });
+  CHECK_THAT(child.wait(), Contains("rank 1 cannot call at 127.0.0.1:" + std::to_string(port)) &&
+                               Contains("Too many open files (errno 24; this process may open ") &&
+                               Contains("raise the limit with `ulimit -n`"));
 }

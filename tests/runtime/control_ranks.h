@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +18,9 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/socket.h"
 #include "src/runtime/control_plane.h"
+#include "src/runtime/rendezvous_auth.h"
 #include "src/runtime/wire.h"
 #include "tutti/error.h"
 
@@ -44,6 +47,34 @@ inline std::unique_ptr<runtime::ControlPlane> connect(const UniqueId& id, int ra
                                                       std::function<runtime::RankState()> state = {},
                                                       std::chrono::steady_clock::time_point deadline = soon()) {
   return runtime::ControlPlane::connect(runtime::job_from_unique_id(id, rank, size), deadline, std::move(state));
+}
+
+// Below the ports that the kernel hands out, so that no other test is given it meanwhile.
+inline std::uint16_t free_port() {
+  static int tries = ::getpid() * 37;
+  for (;;) {
+    const auto port = static_cast<std::uint16_t>(12'000 + ++tries % 18'000);
+    try {
+      base::listen_everywhere(port);
+      return port;
+    } catch (const Error&) {
+    }
+  }
+}
+
+// Ranks of a launched job that meet at `host`:port.
+inline runtime::Job launched(int rank, int size, std::uint16_t port, const std::string& host = "127.0.0.1",
+                             const std::string& secret = "secret", const std::string& name = "job") {
+  runtime::Job job;
+  job.rank = rank;
+  job.size = size;
+  job.source = "test";
+  job.meeting.hosts = {host};
+  job.meeting.port = port;
+  job.meeting.secret = runtime::secret_from_text(secret);
+  job.meeting.name = name;
+  job.meeting.serve = rank == 0;
+  return job;
 }
 
 // Runs body(rank) on one thread per rank; element i is the error text of rank i, empty when there was none.
@@ -79,6 +110,25 @@ class Shared {
 
  private:
   T* value_ = nullptr;
+};
+
+// Room for exactly `more` new descriptors, while the object lives.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int more) {
+    std::vector<int> numbers;
+    for (int i = 0; i <= more; ++i) numbers.push_back(::dup(0));
+    for (const int number : numbers) ::close(number);
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few{static_cast<rlim_t>(numbers.back()), before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
 };
 
 // A child process that runs body and says its error on a pipe.

@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "src/base/socket.h"
 #include "src/runtime/engine.h"
-#include "src/runtime/wire_socket.h"
 #include "tests/runtime/control_ranks.h"
 
 using namespace tutti;
@@ -24,8 +24,7 @@ namespace {
 class Stranger {
  public:
   Stranger(std::uint16_t port, const Bytes& bytes) {
-    std::string why;
-    fd_ = start_connect(resolve("127.0.0.1", port, why).at(0));
+    fd_ = std::move(base::start_connect(base::resolve("127.0.0.1", port).at(0)).socket);
     for (int i = 0; i < 2000 && fd_; ++i) {
       if (bytes.empty() || ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) >= 0) break;
       if (errno != EAGAIN && errno != ENOTCONN) break;
@@ -50,34 +49,6 @@ Bytes text_bytes(std::string_view text) {
 
 Bytes frame_of(std::uint8_t type, const Bytes& payload) {
   return Writer().u32(static_cast<std::uint32_t>(payload.size() + 1)).u8(type).raw(payload).bytes();
-}
-
-// Below the ports that the kernel hands out, so that no other test is given it meanwhile.
-std::uint16_t free_port() {
-  static int tries = ::getpid() * 37;
-  for (;;) {
-    const auto port = static_cast<std::uint16_t>(12'000 + ++tries % 18'000);
-    try {
-      listen_tcp(port);
-      return port;
-    } catch (const Error&) {
-    }
-  }
-}
-
-// Ranks of a launched job that meet at `host`:port.
-Job launched(int rank, int size, std::uint16_t port, const std::string& host = "127.0.0.1",
-             const std::string& secret = "secret", const std::string& name = "job") {
-  Job job;
-  job.rank = rank;
-  job.size = size;
-  job.source = "test";
-  job.meeting.hosts = {host};
-  job.meeting.port = port;
-  job.meeting.secret = secret_from_text(secret);
-  job.meeting.name = name;
-  job.meeting.serve = rank == 0;
-  return job;
 }
 
 std::vector<std::string> meet_all(int size, const std::function<Job(int)>& job, milliseconds limit = seconds(60)) {
@@ -221,8 +192,8 @@ TEST_CASE("the way over TCP works without the short cut within a host", "[rendez
   const std::string host = GENERATE(as<std::string>{}, "127.0.0.1", "::1");
   const auto engine = Engine::acquire();
   const Secret secret = random_secret();
-  base::Fd tcp = listen_tcp(0);
-  const std::uint16_t port = port_of(tcp);
+  base::Fd tcp = base::listen_everywhere();
+  const std::uint16_t port = base::local_address(tcp.get()).port;
   const auto door = Meeting::open(engine, std::move(tcp), {}, secret, "tcp only", "here");
   const auto failures = on_threads(3, [&](int rank) {
     Job job = launched(rank, 3, port, host, "", "tcp only");
@@ -246,11 +217,12 @@ TEST_CASE("ranks of one host meet at a name, without any port", "[rendezvous]") 
 }
 
 TEST_CASE("a port in use is an error that says so", "[rendezvous]") {
-  const base::Fd taken = listen_tcp(0);
-  const std::string port = std::to_string(port_of(taken));
-  CHECK_THROWS_WITH(ControlPlane::connect(launched(0, 2, port_of(taken)), in(milliseconds(100)), {}),
-                    Contains("cannot listen on port " + port) && Contains("Address already in use") &&
-                        Contains("choose another port"));
+  const base::Fd taken = base::listen_everywhere();
+  const std::string port = std::to_string(base::local_address(taken.get()).port);
+  CHECK_THROWS_WITH(
+      ControlPlane::connect(launched(0, 2, base::local_address(taken.get()).port), in(milliseconds(100)), {}),
+      Contains("cannot listen on port " + port) && Contains("Address already in use") &&
+          Contains("choose another port"));
 }
 
 TEST_CASE("a meeting that nobody holds is an error that says where", "[rendezvous]") {

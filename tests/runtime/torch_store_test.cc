@@ -10,8 +10,7 @@
 #include <map>
 #include <mutex>
 
-#include "src/base/fd.h"
-#include "src/runtime/wire_socket.h"
+#include "src/base/socket.h"
 #include "tests/runtime/control_ranks.h"
 
 using namespace tutti;
@@ -25,7 +24,7 @@ namespace {
 // Speaks the protocol as PyTorch 2's agent does: one thread per connection, a wait blocks until its keys are set.
 class FakeStore {
  public:
-  explicit FakeStore(bool answers = true) : answers_(answers), listener_(listen_tcp(0)) {
+  explicit FakeStore(bool answers = true) : answers_(answers), listener_(base::listen_everywhere()) {
     acceptor_ = std::thread([this] { accept_all(); });
   }
   ~FakeStore() {
@@ -34,7 +33,7 @@ class FakeStore {
     acceptor_.join();
     for (std::thread& thread : threads_) thread.join();
   }
-  std::uint16_t port() const { return port_of(listener_); }
+  std::uint16_t port() const { return base::local_address(listener_.get()).port; }
   std::size_t bad() const { return bad_; }
   std::map<std::string, std::string> contents() {
     std::lock_guard lock(mutex_);
@@ -165,9 +164,9 @@ TEST_CASE("ranks under torchrun meet through its store, again and again, and aft
 }
 
 TEST_CASE("a rank that comes before the store waits for it", "[torch]") {
-  const base::Fd bound = listen_tcp(0);
+  const base::Fd bound = base::listen_everywhere();
   ::shutdown(bound.get(), SHUT_RD);  // nobody listens any more, and nobody else gets the port
-  const std::uint16_t port = port_of(bound);
+  const std::uint16_t port = base::local_address(bound.get()).port;
   std::string failure;
   std::thread early([&] {
     try {
@@ -198,13 +197,14 @@ TEST_CASE("ranks with different secrets do not meet through the store", "[torch]
 }
 
 TEST_CASE("what is not a store is told apart", "[torch]") {
-  const base::Fd listener = listen_tcp(0);
+  const base::Fd listener = base::listen_everywhere();
   std::thread closer([&] {
     pollfd item{listener.get(), POLLIN, 0};
     ::poll(&item, 1, 10000);
     base::Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
   });
-  CHECK_THROWS_WITH(meet_through_store(torchrun_job(1, 2, port_of(listener)), in(milliseconds(5000))),
-                    Contains("must be the store of PyTorch 2.1 or newer") || Contains("broke the connection"));
+  CHECK_THROWS_WITH(
+      meet_through_store(torchrun_job(1, 2, base::local_address(listener.get()).port), in(milliseconds(5000))),
+      Contains("must be the store of PyTorch 2.1 or newer") || Contains("broke the connection"));
   closer.join();
 }

@@ -62,7 +62,7 @@ struct Door {
     Fd socket;
     until([&] {
       transport.progress();
-      socket = tutti::base::accept_one(listener.get());
+      socket = tutti::base::accept_one(listener.get()).socket;
       return static_cast<bool>(socket);
     });
     return socket;

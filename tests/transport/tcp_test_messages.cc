@@ -237,7 +237,7 @@ TEST_CASE("a sleeper is woken by its descriptors", "[tcp]") {
     if (descriptors.size() != 1) throw std::runtime_error("one descriptor was expected");
     until([&] {
       if (writer.written() < size && writer.written() <= reader.taken()) writer.write();
-      if (!transport.progress()) tutti::base::wait_ready(descriptors[0], 1 /* POLLIN */, 1000);
+      if (!transport.progress()) tutti::base::wait_ready(descriptors[0], 1 /* POLLIN */, std::chrono::steady_clock::now() + std::chrono::seconds(1));
       reader.read();
       transport.progress();
       if (rank == 0 && reader.taken() == size) done = true;

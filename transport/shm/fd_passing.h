@@ -1,5 +1,5 @@
-// Handing a descriptor to other processes of this host: a door is a Unix socket in the abstract name space; whoever
-// connects and knows the secret gets the descriptor.
+// Handing a descriptor to other processes of this host: by a door in the abstract name space, whoever knows the secret
+// gets the descriptor.
 #pragma once
 
 #include <array>
@@ -8,30 +8,29 @@
 
 #include "src/base/fd.h"
 #include "src/runtime/engine.h"
+#include "src/runtime/rendezvous_door.h"
 
 namespace tutti::transport {
 
 using DoorName = std::array<char, 32>;  // random letters and digits; all zero: no door
 
-// The engine's thread serves it and never waits for a visitor: one that stays silent is shown out after two seconds,
-// and of more than kVisitors at a time the oldest goes. Thread safety: construct and destroy it on the communicator's
-// thread.
-class Door {
+// Served by the engine's thread. The descriptor stays the caller's and is handed to nobody after the destructor, which
+// waits for the engine's thread.
+class FdDoor {
  public:
-  Door(std::shared_ptr<runtime::Engine> engine, int fd, const std::array<std::byte, 32>& secret);
-  ~Door();
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
+  FdDoor(std::shared_ptr<runtime::Engine> engine, int fd, const runtime::Secret& secret);
+  ~FdDoor();
+  FdDoor(const FdDoor&) = delete;
+  FdDoor& operator=(const FdDoor&) = delete;
 
   const DoorName& name() const { return name_; }
 
  private:
-  class Keeper;  // what the engine's callbacks share with the door
   DoorName name_{};
-  std::shared_ptr<Keeper> keeper_;
+  std::shared_ptr<runtime::Door> door_;
 };
 
-// Fetches the descriptor behind `name`. Blocks for at most kDoorTimeout; throws Error that names the rank.
-base::Fd fetch_fd(const DoorName& name, const std::array<std::byte, 32>& secret, int rank);
+// Fetches the descriptor behind `name`. Blocks for at most ten seconds; throws Error that names the rank.
+base::Fd fetch_fd(const DoorName& name, const runtime::Secret& secret, int rank);
 
 }  // namespace tutti::transport

@@ -132,7 +132,7 @@ class Shm final : public runtime::Transport {
   }
 
   ShmOptions options_;
-  Door door_;
+  FdDoor door_;
   std::vector<Peer> peers_;
 };
 

@@ -33,7 +33,7 @@ Lobby::Lobby(const Identity& self, int epoll, milliseconds connect_timeout)
     : self_(self),
       epoll_(epoll),
       connect_timeout_(connect_timeout),
-      listener_(base::listen_everywhere(0, SOMAXCONN)),
+      listener_(base::listen_everywhere()),
       port_(base::local_address(listener_.get()).port),
       peers_(static_cast<std::size_t>(self.size)) {
   watch(listener_.get(), Tag::listener, 0, EPOLLIN);
@@ -80,24 +80,23 @@ void Lobby::on_event(Tag tag, std::uint32_t number) {
 
 void Lobby::accept_guests() {
   for (int i = 0; i < kAcceptsPerCall; ++i) {
-    base::Fd socket;
-    try {
-      socket = base::accept_one(listener_.get());
-    } catch (const Error& error) {
-      if (dials_ > 0) throw;  // otherwise nobody here needs the connection
-      base::log(base::LogLevel::warn, error.what());
-      return;
+    base::Accepted accepted = base::accept_one(listener_.get());
+    if (accepted.error != 0) {
+      const std::string text =
+          "cannot accept a connection on port " + std::to_string(port_) + ": " + base::errno_text(accepted.error);
+      if (dials_ > 0) throw Error(ErrorCode::system_error, text);
+      base::log(base::LogLevel::warn, text);  // nobody here needs the connection
     }
-    if (!socket) return;
+    if (!accepted.socket) return;
     if (guests_.size() >= kMostStrangers + peers_.size()) {
       const auto stranger = std::find_if(guests_.begin(), guests_.end(),
                                          [](const auto& guest) { return !guest.second.handshake.peer_proven(); });
       if (stranger != guests_.end()) guests_.erase(stranger);
     }
     const std::uint32_t number = next_guest_++;
-    const int fd = socket.get();
+    const int fd = accepted.socket.get();
     const auto [guest, added] = guests_.emplace(
-        number, Guest{Handshake(self_, std::move(socket), Handshake::kAnyone), Clock::now() + kGuestTime});
+        number, Guest{Handshake(self_, std::move(accepted.socket), Handshake::kAnyone), Clock::now() + kGuestTime});
     watch(fd, Tag::guest, number, EPOLLIN | EPOLLOUT | EPOLLET);
     if (advance(guest->second.handshake)) guests_.erase(guest);
   }
@@ -118,7 +117,7 @@ bool Lobby::advance(Handshake& handshake) {
   if (peer.joined) return true;
   peer.joined = true;
   base::Fd socket = handshake.take();
-  const base::Address address = base::remote_address(socket.get());
+  const base::Address address = base::remote_address(socket.get()).address();
   joined_.push_back({rank, std::move(socket), address});
   return true;
 }

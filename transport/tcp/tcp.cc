@@ -261,9 +261,7 @@ void TcpTransport::join(Lobby::Joined joined) {
   checked(::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket, &event), "cannot watch a connection");
 }
 
-void TcpTransport::wait(milliseconds time) const {
-  base::wait_ready(epoll_.get(), POLLIN, static_cast<int>(time.count()));
-}
+void TcpTransport::wait(milliseconds time) const { base::wait_ready(epoll_.get(), POLLIN, Clock::now() + time); }
 
 std::string TcpTransport::unsent_peers() const {
   std::string peers;
