@@ -42,35 +42,29 @@ std::byte* buffer(std::size_t bytes, std::size_t index) {
 using HandLoop = void (*)(const float* a, const float* b, float* out, std::size_t count);
 
 #if defined(__x86_64__)
+template <bool kStreaming>
 [[gnu::target("avx512f")]] void hand_avx512(const float* a, const float* b, float* out, std::size_t count) {
   for (std::size_t i = 0; i < count; i += 64)
-    for (std::size_t j = i; j < i + 64; j += 16)
-      _mm512_store_ps(out + j, _mm512_add_ps(_mm512_load_ps(a + j), _mm512_load_ps(b + j)));
+    for (std::size_t j = i; j < i + 64; j += 16) {
+      const __m512 sum = _mm512_add_ps(_mm512_load_ps(a + j), _mm512_load_ps(b + j));
+      kStreaming ? _mm512_stream_ps(out + j, sum) : _mm512_store_ps(out + j, sum);
+    }
+  if (kStreaming) _mm_sfence();
 }
 
-[[gnu::target("avx512f")]] void hand_avx512_streaming(const float* a, const float* b, float* out, std::size_t count) {
-  for (std::size_t i = 0; i < count; i += 64)
-    for (std::size_t j = i; j < i + 64; j += 16)
-      _mm512_stream_ps(out + j, _mm512_add_ps(_mm512_load_ps(a + j), _mm512_load_ps(b + j)));
-  _mm_sfence();
-}
-
+template <bool kStreaming>
 [[gnu::target("avx2")]] void hand_avx2(const float* a, const float* b, float* out, std::size_t count) {
   for (std::size_t i = 0; i < count; i += 32)
-    for (std::size_t j = i; j < i + 32; j += 8)
-      _mm256_store_ps(out + j, _mm256_add_ps(_mm256_load_ps(a + j), _mm256_load_ps(b + j)));
-}
-
-[[gnu::target("avx2")]] void hand_avx2_streaming(const float* a, const float* b, float* out, std::size_t count) {
-  for (std::size_t i = 0; i < count; i += 32)
-    for (std::size_t j = i; j < i + 32; j += 8)
-      _mm256_stream_ps(out + j, _mm256_add_ps(_mm256_load_ps(a + j), _mm256_load_ps(b + j)));
-  _mm_sfence();
+    for (std::size_t j = i; j < i + 32; j += 8) {
+      const __m256 sum = _mm256_add_ps(_mm256_load_ps(a + j), _mm256_load_ps(b + j));
+      kStreaming ? _mm256_stream_ps(out + j, sum) : _mm256_store_ps(out + j, sum);
+    }
+  if (kStreaming) _mm_sfence();
 }
 
 HandLoop hand_loop(bool streaming) {
-  if (__builtin_cpu_supports("avx512f")) return streaming ? hand_avx512_streaming : hand_avx512;
-  if (__builtin_cpu_supports("avx2")) return streaming ? hand_avx2_streaming : hand_avx2;
+  if (__builtin_cpu_supports("avx512f")) return streaming ? hand_avx512<true> : hand_avx512<false>;
+  if (__builtin_cpu_supports("avx2")) return streaming ? hand_avx2<true> : hand_avx2<false>;
   return nullptr;
 }
 #else

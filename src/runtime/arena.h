@@ -68,7 +68,6 @@ class Arena {
 
   int fd() const { return fd_.get(); }
   std::size_t mapped_bytes() const { return bytes_; }  // address space
-  std::size_t used_bytes() const { return used_; }     // memory reserved so far, directory included
   ArenaView view() const { return ArenaView(base_); }
 
  private:

@@ -17,7 +17,6 @@ namespace tutti::runtime {
 // One end of a port at this rank.
 struct PortEnd {
   PortId id = 0;
-  std::int32_t port = 0;  // in the Schedule
   std::int32_t writer = 0;
   std::uint32_t reader = 0;  // receiving end: this rank's number among the readers
   std::vector<std::int32_t> readers;
@@ -74,6 +73,9 @@ struct CompiledProgram {
 
 // Equal on all ranks. Equal ports of different schedules share a ring, except unacknowledged ones: their proof of free
 // slots holds for one schedule run after itself.
+inline RingGeometry ring_geometry(const schedule::Port& port, std::uint32_t slots, std::uint32_t slot_bytes) {
+  return {static_cast<std::uint32_t>(port.readers.size()), slots, slot_bytes};
+}
 PortId port_id(const schedule::Schedule& schedule, const schedule::Port& port, const RingGeometry& geometry,
                std::uint32_t generation);
 

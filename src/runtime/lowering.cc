@@ -74,10 +74,9 @@ class Lowering {
     if (!fresh) return entry->second;
     const Port& port = schedule_.ports.at(static_cast<std::size_t>(port_index));
     PortEnd end;
-    end.port = port_index;
     end.writer = port.writer;
     end.readers = port.readers;
-    end.geometry = {static_cast<std::uint32_t>(port.readers.size()), slots_, slot_bytes_};
+    end.geometry = ring_geometry(port, slots_, slot_bytes_);
     end.acknowledged = port.acknowledged;
     end.id = port_id(schedule_, port, end.geometry, generation_);
     if (!sending) {

@@ -12,7 +12,7 @@ bool SlotBudget::add(const planner::Plan& plan, std::uint32_t generation) {
   std::vector<Use> use = use_;
   std::vector<PortId> fresh;
   for (const schedule::Port& port : plan.schedule->ports) {
-    const RingGeometry geometry{static_cast<std::uint32_t>(port.readers.size()), plan.slots, plan.slot_bytes};
+    const RingGeometry geometry = ring_geometry(port, plan.slots, plan.slot_bytes);
     const PortId id = port_id(*plan.schedule, port, geometry, generation);
     if (known_.contains(id)) continue;
     fresh.push_back(id);

@@ -49,8 +49,6 @@ class Transport {
   virtual bool drained() const { return true; }
   // Lets go of every ring but those of `kept`. All ranks do so at the same operation, when no message is in flight.
   virtual void forget_all_but(std::span<const PortId> kept) { static_cast<void>(kept); }
-  // Descriptors that become readable when progress() has something to do, for a thread that wants to sleep.
-  virtual std::vector<int> descriptors() const { return {}; }
   // Waits until everything published has left this process, at most until the deadline.
   virtual void flush(std::chrono::steady_clock::time_point deadline) = 0;
 };

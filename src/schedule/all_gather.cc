@@ -14,17 +14,15 @@ Schedule build_ring_all_gather(const Shape& shape) {
   const int n = shape.ranks;
   Draft draft("ring", Collective::all_gather, shape, shape.lanes);
   for (int l = 0; l < shape.lanes; ++l) {
-    const auto at = [&](int position) { return draft.rank_at(l % 2 == 0 ? position : -position); };
-    const int first_port = static_cast<int>(draft.schedule().ports.size());
-    for (int p = 0; p < n; ++p) draft.port(at(p), {at(p + 1)}, l);
+    const RingLane ring(draft, l);
     for (int p = 0; p < n; ++p) {
-      const int in_port = first_port + (p + n - 1) % n, out_port = first_port + p;
-      const auto chunk = [&](int steps_back) { return at(p - steps_back) * shape.lanes + l; };
+      const int in_port = ring.in_port(p), out_port = ring.out_port(p);
+      const auto chunk = [&](int steps_back) { return ring.rank_at(p - steps_back) * shape.lanes + l; };
       Lane lane;
       lane.push_back({.in = {input(l)}, .out = {output(chunk(0)), to(out_port)}});
       for (int k = 1; k <= n - 2; ++k) lane.push_back({.in = {from(in_port)}, .out = {output(chunk(k)), to(out_port)}});
       lane.push_back({.in = {from(in_port)}, .out = {output(chunk(n - 1))}});
-      draft.lane(at(p), std::move(lane));
+      draft.lane(ring.rank_at(p), std::move(lane));
     }
   }
   return std::move(draft).finish();
@@ -35,8 +33,7 @@ Schedule build_oneshot_all_gather(const Shape& shape) {
   const int n = shape.ranks;
   Draft draft("oneshot", Collective::all_gather, shape, shape.lanes);
   for (int l = 0; l < shape.lanes; ++l) {
-    const int first_port = static_cast<int>(draft.schedule().ports.size());
-    for (int rank = 0; rank < n; ++rank) draft.port(rank, all_but(n, rank), l, false);
+    const int first_port = draft.ports_to_all(l);
     for (int rank = 0; rank < n; ++rank) {
       Lane lane;
       lane.push_back({.in = {input(l)}, .out = {output(rank * shape.lanes + l), to(first_port + rank)}});

@@ -1,7 +1,5 @@
 #include "src/schedule/binary_tree.h"
 
-#include <algorithm>
-
 namespace tutti::schedule {
 namespace {
 
@@ -49,11 +47,6 @@ TreeShape breadth_first_tree(int n) {
   TreeShape tree(at(n));
   for (int p = 1; p < n; ++p) link(tree, (p - 1) / 2, p);
   return tree;
-}
-
-int root_of(const TreeShape& tree) {
-  const auto root = std::find_if(tree.begin(), tree.end(), [](const TreeNode& node) { return node.parent < 0; });
-  return static_cast<int>(root - tree.begin());
 }
 
 }  // namespace tutti::schedule

@@ -24,6 +24,4 @@ TreeShape even_inner_tree(int n);
 // The complete binary tree in breadth-first order: position 0 is the root, the parent of p is (p - 1) / 2.
 TreeShape breadth_first_tree(int n);
 
-int root_of(const TreeShape& tree);
-
 }  // namespace tutti::schedule

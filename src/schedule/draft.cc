@@ -52,12 +52,22 @@ Draft::Draft(std::string_view name, Collective collective, const Shape& shape, i
 
 int Draft::port(int writer, std::vector<int> readers, int channel, bool acknowledged) {
   schedule_.ports.push_back({writer, std::move(readers), channel, acknowledged});
-  return static_cast<int>(schedule_.ports.size()) - 1;
+  return ports() - 1;
+}
+
+int Draft::ports_to_all(int channel) {
+  const int first = ports();
+  for (int rank = 0; rank < ranks(); ++rank) port(rank, all_but(ranks(), rank), channel, false);
+  return first;
 }
 
 Schedule Draft::finish() && {
   derive_scaling(schedule_);
   return std::move(schedule_);
+}
+
+RingLane::RingLane(Draft& draft, int lane) : draft_(draft), backwards_(lane % 2 != 0), first_port_(draft.ports()) {
+  for (int p = 0; p < draft.ranks(); ++p) draft.port(rank_at(p), {rank_at(p + 1)}, lane);
 }
 
 std::vector<int> all_but(int ranks, int rank) {

@@ -29,6 +29,9 @@ class Draft {
 
   // Adds a port; its number.
   int port(int writer, std::vector<int> readers, int channel = 0, bool acknowledged = true);
+  int ports() const { return static_cast<int>(schedule_.ports.size()); }
+  // Adds a port from each rank to all others, which nobody acknowledges; the number of rank 0's, in rank order.
+  int ports_to_all(int channel);
   // Adds a lane to a rank's program; a lane without Steps is left out.
   void lane(int rank, Lane lane) {
     if (!lane.empty()) schedule_.programs[static_cast<std::size_t>(rank)].lanes.push_back(std::move(lane));
@@ -41,6 +44,21 @@ class Draft {
  private:
   Schedule schedule_;
   std::vector<int> order_;
+};
+
+// The ports of one lane's ring: over Shape::order in even lanes, over its reverse in odd ones.
+class RingLane {
+ public:
+  RingLane(Draft& draft, int lane);
+
+  int rank_at(int position) const { return draft_.rank_at(backwards_ ? -position : position); }
+  int out_port(int position) const { return first_port_ + position; }  // to position + 1
+  int in_port(int position) const { return first_port_ + (position + draft_.ranks() - 1) % draft_.ranks(); }
+
+ private:
+  const Draft& draft_;
+  const bool backwards_;
+  const int first_port_;
 };
 
 // All ranks but one, in rank order: the readers of a port to everybody.

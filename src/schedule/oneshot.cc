@@ -18,8 +18,7 @@ Schedule build_oneshot(Collective collective, const Shape& shape, int lanes) {
   const int n = shape.ranks;
   Draft draft("oneshot", collective, shape, lanes);
   for (int chunk = 0; chunk < lanes; ++chunk) {
-    const int first_port = static_cast<int>(draft.schedule().ports.size());
-    for (int rank = 0; rank < n; ++rank) draft.port(rank, all_but(n, rank), chunk, false);
+    const int first_port = draft.ports_to_all(chunk);
     for (int rank = 0; rank < n; ++rank) {
       Step reduce{.out = {output(chunk)}};
       for (int r = 0; r < n; ++r) reduce.in.push_back(r == rank ? input(chunk) : from(first_port + r));

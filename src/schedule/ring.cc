@@ -17,11 +17,9 @@ Schedule build_ring_all_reduce(const Shape& shape) {
   const int n = shape.ranks;
   Draft draft("ring", Collective::all_reduce, shape, n * shape.lanes);
   for (int l = 0; l < shape.lanes; ++l) {
-    const auto at = [&](int position) { return draft.rank_at(l % 2 == 0 ? position : -position); };
-    const int first_port = static_cast<int>(draft.schedule().ports.size());
-    for (int p = 0; p < n; ++p) draft.port(at(p), {at(p + 1)}, l);
+    const RingLane ring(draft, l);
     for (int p = 0; p < n; ++p) {
-      const int in_port = first_port + (p + n - 1) % n, out_port = first_port + p;
+      const int in_port = ring.in_port(p), out_port = ring.out_port(p);
       const auto chunk = [&](int steps_back) { return l * n + ((p - steps_back) % n + n) % n; };
       Lane lane;
       lane.push_back({.in = {input(chunk(0))}, .out = {to(out_port)}});
@@ -30,7 +28,7 @@ Schedule build_ring_all_reduce(const Shape& shape) {
       for (int k = n; k <= 2 * n - 3; ++k)
         lane.push_back({.in = {from(in_port)}, .out = {output(chunk(k)), to(out_port)}});
       lane.push_back({.in = {from(in_port)}, .out = {output(chunk(2 * n - 2))}});
-      draft.lane(at(p), std::move(lane));
+      draft.lane(ring.rank_at(p), std::move(lane));
     }
   }
   return std::move(draft).finish();

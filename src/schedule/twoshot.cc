@@ -17,7 +17,7 @@ Schedule build_twoshot_all_reduce(const Shape& shape) {
   const int n = shape.ranks;
   Draft draft("twoshot", Collective::all_reduce, shape, n * shape.lanes);
   for (int l = 0; l < shape.lanes; ++l) {
-    const int first_port = static_cast<int>(draft.schedule().ports.size());
+    const int first_port = draft.ports();
     const auto scatter = [&](int writer, int owner) { return first_port + writer * n + owner - (owner > writer); };
     const auto gather = [&](int owner) { return first_port + owner * n + n - 1; };
     for (int rank = 0; rank < n; ++rank) {

@@ -207,6 +207,10 @@ class CompiledRanks {
     for (std::size_t r = 0; r < ranks; ++r)
       arenas_.push_back(std::make_unique<Arena>(1, int(r), std::size_t{32} << 20));
     direct_ = std::make_unique<Direct>(arenas_);
+    for (std::size_t i = 0; i < c.schedule.ports.size(); ++i) {
+      const schedule::Port& port = c.schedule.ports[i];
+      port_of_[port_id(c.schedule, port, ring_geometry(port, c.slots, c.slot_bytes), 0)] = int(i);
+    }
     for (std::size_t r = 0; r < ranks; ++r) {
       connections_.push_back(
           std::make_unique<Connections>(int(r), arenas_[r].get(), std::vector<Transport*>(ranks, direct_.get())));
@@ -241,7 +245,7 @@ class CompiledRanks {
       call.fingerprint = 99;
       executions[r].start(programs_[r], call, 1);
       for (std::size_t i = 0; i < programs_[r].sends.size(); ++i)
-        seen[programs_[r].code.sends[i].port] = programs_[r].sends[i]->next;
+        seen[port_of_.at(programs_[r].code.sends[i].id)] = programs_[r].sends[i]->next;
     }
     int idle = 0;
     while (!busy.empty()) {
@@ -251,12 +255,12 @@ class CompiledRanks {
       REQUIRE(state != Execution::State::mismatch);
       for (std::size_t i = 0; i < programs_[r].sends.size(); ++i) {
         const SendEnd& end = *programs_[r].sends[i];
-        std::uint64_t& next = seen[programs_[r].code.sends[i].port];
+        std::uint64_t& next = seen[port_of_.at(programs_[r].code.sends[i].id)];
         for (; next < end.next; ++next) {
           SlotHeader& slot = end.ring.slot(next);
           REQUIRE(slot.stamp.load() == stamp_of(1, next));
           const std::byte* payload = Ring::payload(slot, slot.bytes);
-          result.messages[programs_[r].code.sends[i].port].emplace_back(payload, payload + slot.bytes);
+          result.messages[port_of_.at(programs_[r].code.sends[i].id)].emplace_back(payload, payload + slot.bytes);
         }
       }
       idle = state == Execution::State::blocked ? idle + 1 : 0;
@@ -271,6 +275,7 @@ class CompiledRanks {
   const Case& c_;
   std::vector<std::unique_ptr<Arena>> arenas_;
   std::unique_ptr<Direct> direct_;
+  std::map<PortId, int> port_of_;  // in the Schedule
   std::vector<std::unique_ptr<Connections>> connections_;
   std::deque<BoundProgram> programs_;
 };

@@ -223,29 +223,6 @@ TEST_CASE("what was published before flush arrives though the writer is gone and
   });
 }
 
-TEST_CASE("a sleeper is woken by its descriptors", "[tcp]") {
-  Group group = make_group(2);
-  const int size = 50;
-  std::atomic<bool> done = false;
-  Stream there(group, 1, 0, {1}, {1, 2, 64});
-  Stream back(group, 2, 1, {0}, {1, 2, 64});
-  run_ranks(2, [&](int rank) {
-    Transport& transport = *group[static_cast<std::size_t>(rank)];
-    Writer& writer = rank == 0 ? there.writer : back.writer;
-    Reader& reader = rank == 0 ? back.readers[0] : there.readers[0];
-    const std::vector<int> descriptors = transport.descriptors();
-    if (descriptors.size() != 1) throw std::runtime_error("one descriptor was expected");
-    until([&] {
-      if (writer.written() < size && writer.written() <= reader.taken()) writer.write();
-      if (!transport.progress()) tutti::base::wait_ready(descriptors[0], 1 /* POLLIN */, std::chrono::steady_clock::now() + std::chrono::seconds(1));
-      reader.read();
-      transport.progress();
-      if (rank == 0 && reader.taken() == size) done = true;
-      return reader.taken() == size && (rank == 0 || done);
-    });
-  });
-}
-
 TEST_CASE("rings are forgotten, and made anew while the other rank lags behind", "[tcp]") {
   TcpOptions small = options(0, 2);
   small.memory_limit = 3 * RingGeometry{1, 2, 4096}.bytes();

@@ -23,7 +23,6 @@ class Link {
   Receiver& receiver() { return receiver_; }
 
   void attach(base::Fd socket, const base::Address& address);
-  int socket() const { return socket_.get(); }
 
   // Moves what can be moved. Throws Error(remote_error) when the peer is lost, and again at each further call.
   // `look` reads without having been told that there is something.

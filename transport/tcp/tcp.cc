@@ -62,7 +62,6 @@ class TcpTransport final : public runtime::Transport {
   bool progress() override;
   bool drained() const override;
   void forget_all_but(std::span<const runtime::PortId> kept) override;
-  std::vector<int> descriptors() const override { return {epoll_.get()}; }
   void flush(std::chrono::steady_clock::time_point deadline) override;
 
  private:
