@@ -71,10 +71,12 @@ struct Ddp::Impl {
   bool synchronizes = true;  // this pass communicates
   int no_sync_depth = 0;
   std::size_t pass_samples = 0;
-  std::size_t samples = 0;               // of all accumulated passes
-  std::vector<std::atomic<bool>> ready;  // per parameter, in this pass
-  std::vector<std::uint8_t> filled;      // its place in the bucket holds something of this step
-  std::vector<std::uint8_t> missing;     // a pass ended without it being ready
+  std::size_t samples = 0;  // of all accumulated passes
+  // Per parameter, in this pass. Relaxed: it only tells a first call from a second; what a call puts into a bucket is
+  // ordered by the mutex, under which it counts `pending` down.
+  std::vector<std::atomic<bool>> ready;
+  std::vector<std::uint8_t> filled;   // its place in the bucket holds something of this step
+  std::vector<std::uint8_t> missing;  // a pass ended without it being ready
 
   // Guards what follows and the communicator.
   std::mutex mutex;

@@ -21,8 +21,10 @@ struct ArenaDirectory {
   static constexpr std::uint64_t kMagic = 0x3161'6e65'7261'7474;
   static constexpr std::uint32_t kCapacity = 4096;  // rings
 
-  // Valid while `port` says so: it is stored last, and cleared first when rings are forgotten, so that a reader that is
-  // still searching meets either the whole entry or none.
+  // Valid while `port` says so. The owner stores it last (release), after offset, geometry and the ring's zeroed lines;
+  // find() loads it first (acquire). `entries` alone would not do: a reader may still hold the larger number of before
+  // forget_rings(), and meets an entry that is being made anew. No reader looks for the old id of such an entry: all
+  // ranks have forgotten it, and ids differ by generation.
   struct Entry {
     std::atomic<PortId> port;
     std::uint64_t offset;  // from the start of the arena
@@ -32,7 +34,7 @@ struct ArenaDirectory {
   std::uint64_t magic;
   std::uint64_t communicator;  // nonce; proves that this is the right memory
   std::int32_t rank;
-  std::atomic<std::uint32_t> entries;  // published by a release store, after the ring is ready
+  std::atomic<std::uint32_t> entries;  // release store by the owner, acquire load by find()
   Entry entry[kCapacity];
 };
 

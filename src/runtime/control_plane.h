@@ -44,7 +44,8 @@ class ControlPlane {
   virtual std::vector<std::vector<std::byte>> all_gather(const std::vector<std::byte>& mine,
                                                          std::chrono::steady_clock::time_point deadline) = 0;
 
-  // True once any rank has raised a fault (or died). One atomic load.
+  // True once any rank has raised a fault (or died). One atomic load, which acquires the release store made by the
+  // thread that learnt of the fault; the text itself is behind a mutex.
   bool fault_raised() const { return fault_raised_.load(std::memory_order_acquire); }
   // The fault, after fault_raised().
   virtual Error fault() const = 0;

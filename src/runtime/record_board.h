@@ -13,6 +13,12 @@
 
 namespace tutti::runtime {
 
+// One thread writes. `version_` is odd while it does. A reader takes what it has read if `version_` was the same even
+// number before and after:
+//   - it has read all of an entry: its first load of the version acquires the store of that number, which releases the
+//     stores before it;
+//   - and nothing of a later one: if any of its loads had met a later store, the two fences would make the odd number,
+//     stored before the writer's fence, visible to its second load of the version, behind its own.
 class RecordBoard {
  public:
   // The thread that owns the communicator's progress calls these.

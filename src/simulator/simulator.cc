@@ -166,9 +166,11 @@ class Simulation {
     return !model_.host_of_rank.empty() && model_.host_of_rank[at(a)] != model_.host_of_rank[at(b)];
   }
 
-  // For every operand of every Step: the connection it takes a message of; which message that is tells the wiring.
+  // For every operand of every Step: the connection it takes a message of; which message that is tells the wiring. For
+  // every port and connection: the lane at its end.
   void number_operands() {
     messages_per_round_.assign(schedule_.ports.size(), 0);
+    port_lane_.assign(schedule_.ports.size(), -1);
     int lane = -1;
     for (int id = 0; id < wiring_.size(); ++id) {
       if (wiring_.place(id).step == 0) ++lane;
@@ -183,13 +185,9 @@ class Simulation {
         connections_[at(connection)].reader_lane = lane;
       }
       const int port = wiring_.sends_through(id);
-      if (port >= 0) ++messages_per_round_[at(port)];
-    }
-    port_lane_.assign(schedule_.ports.size(), -1);
-    lane = -1;
-    for (int id = 0; id < wiring_.size(); ++id) {
-      if (wiring_.place(id).step == 0) ++lane;
-      if (wiring_.sends_through(id) >= 0) port_lane_[at(wiring_.sends_through(id))] = lane;
+      if (port < 0) continue;
+      ++messages_per_round_[at(port)];
+      port_lane_[at(port)] = lane;
     }
   }
 

@@ -1,10 +1,7 @@
 // tutti run: starts the ranks of a job on this host or over ssh. This file reads the flags and makes each rank's
 // command and environment; run_launcher.cc runs them.
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sodium.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +14,7 @@
 #include "src/base/env.h"
 #include "src/base/error.h"
 #include "src/base/log.h"
+#include "src/base/socket.h"
 #include "src/topology/rank_order.h"
 #include "tools/tutti/commands.h"
 #include "tools/tutti/run_hosts.h"
@@ -87,21 +85,14 @@ std::string hexadecimal_secret() {
   return text.data();
 }
 
-// Whether a server could listen there now, on IPv4 and, where there is IPv6, on both.
+// Whether rank 0 could listen there now: by the call that it will make.
 bool is_free(int port) {
-  const base::Fd v4(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (!v4 || bind(v4.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return false;
-  const base::Fd v6(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!v6) return true;
-  const int only = 1;
-  setsockopt(v6.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
-  sockaddr_in6 address6{};
-  address6.sin6_family = AF_INET6;
-  address6.sin6_port = address.sin_port;
-  return bind(v6.get(), reinterpret_cast<const sockaddr*>(&address6), sizeof address6) == 0 || errno != EADDRINUSE;
+  try {
+    base::listen_everywhere(static_cast<std::uint16_t>(port));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 // A port for the ranks to listen on, drawn below the range from which systems take ports for outgoing connections, so

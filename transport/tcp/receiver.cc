@@ -140,7 +140,7 @@ void Receiver::begin_message(const Frame& frame) {
 }
 
 void Receiver::publish() {
-  slot_->stamp.store(stamp_, std::memory_order_release);
+  slot_->stamp.store(stamp_, std::memory_order_release);  // after header and payload, for the reader's acquire load
   slot_ = nullptr;
 }
 

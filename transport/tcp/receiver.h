@@ -73,6 +73,7 @@ class Receiver {
     std::uint64_t next = 0;      // message
     std::uint64_t credited = 0;  // released messages that the peer knows of
 
+    // Acquire, for the reader's release store: it has read the slots that the next payloads go into.
     std::uint64_t released() const { return ring.released(reader).load(std::memory_order_acquire); }
   };
 

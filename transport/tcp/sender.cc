@@ -208,6 +208,8 @@ void Sender::complete(const Queued& queued) {
   if (queued.frame.kind != FrameKind::data) return;
   --messages_;
   const Port& port = ports_[queued.port];
+  // Only this rank's thread writes it (hence the relaxed load). Release: the kernel has copied the slot before its
+  // writer, who acquires the number, may write it again.
   auto& released = port.ring.released(port.reader);
   released.store(released.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }

@@ -63,6 +63,7 @@ class Sender {
     std::uint64_t expected = 0;  // stamp of `next`
     const std::atomic<std::uint64_t>* stamp = nullptr;  // where that will appear
 
+    // Acquire, for the store by which the ring's writer publishes: header and payload are then there to be sent.
     bool published() const { return stamp->load(std::memory_order_acquire) == expected; }
   };
   static constexpr std::size_t kNoPort = ~std::size_t{0};
