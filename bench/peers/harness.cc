@@ -6,20 +6,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <new>
 #include <stdexcept>
+#include <thread>
+
+#include "bench/perf/statistics.h"
 
 namespace tutti::peers {
 namespace {
 
-constexpr int kPollsBeforeYield = 200;  // a waiting rank gives its core away after these, so that ranks may share cores
-constexpr int kYieldsPerLookAtClock = 1024;
+// A waiting rank gives its core away after these polls; soon where ranks share cores.
+constexpr int kPollsOnOwnCore = 300;
+constexpr int kPollsOnSharedCore = 20;
+// After these yields it sleeps between polls, so that peers that sleep themselves find a core for their threads.
+constexpr int kYieldsBeforeSleep = 5000;
+constexpr std::chrono::microseconds kSleep{50};
 constexpr std::chrono::seconds kPatience{60};
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
@@ -33,15 +42,18 @@ void relax() {
 }
 
 template <class Ready>
-void wait_until(const Ready& ready) {
-  for (int poll = 0; poll < kPollsBeforeYield; ++poll) {
+void wait_until(int polls, const Ready& ready) {
+  for (int poll = 0; poll < polls; ++poll) {
     if (ready()) return;
     relax();
   }
-  const Clock::time_point deadline = Clock::now() + kPatience;
-  for (int yields = 0; !ready(); ++yields) {
+  for (int yields = 0; yields < kYieldsBeforeSleep; ++yields) {
+    if (ready()) return;
     sched_yield();
-    if (yields % kYieldsPerLookAtClock == 0 && Clock::now() > deadline)
+  }
+  for (const Clock::time_point deadline = Clock::now() + kPatience; !ready();) {
+    std::this_thread::sleep_for(kSleep);
+    if (Clock::now() > deadline)
       fail("a rank did not come to the control page's barrier within 60 s; it may have died or hang in its library");
   }
 }
@@ -103,17 +115,42 @@ Settings Settings::from_arguments(int argc, char** argv) {
       settings.sizes = sizes_from(value);
     else if (flag == "--loop-ms")
       settings.loop_ms = number_from<double>(flag, value, 0.1, 60000);
+    else if (flag == "--point-ms")
+      settings.point_ms = number_from<double>(flag, value, 1, 600000);
+    else if (flag == "--ranks")
+      settings.ranks = number_from<int>(flag, value, 1, kMostRanks);
+    else if (flag == "--bind")
+      settings.bind = number_from<int>(flag, value, 0, 1) == 1;
     else if (flag == "--variants")
       choose_variants(settings, value);
     else
-      fail("unknown flag '" + flag + "'; valid: --page, --out, --sizes, --loop-ms, --variants");
+      fail("unknown flag '" + flag +
+           "'; valid: --page, --out, --sizes, --loop-ms, --point-ms, --variants, --ranks, "
+           "--bind");
   }
   if (settings.page.empty() || settings.out.empty() || settings.sizes.empty())
     fail("--page, --out and --sizes are needed; bench/peers/run.py gives them");
   return settings;
 }
 
-ControlPage::ControlPage(const std::string& path, int rank, int ranks) : rank_(rank), ranks_(ranks) {
+void bind_to_core(int index) {
+  cpu_set_t usable;
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return;
+  index %= CPU_COUNT(&usable);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &usable) || index-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+ControlPage::ControlPage(const std::string& path, int rank, int ranks)
+    : rank_(rank),
+      ranks_(ranks),
+      polls_before_yield_(ranks > sysconf(_SC_NPROCESSORS_ONLN) ? kPollsOnSharedCore : kPollsOnOwnCore) {
   if (ranks < 1 || ranks > kMostRanks || rank < 0 || rank >= ranks)
     fail("rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " ranks; valid: 1 to 64 ranks");
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -137,20 +174,35 @@ void ControlPage::barrier() {
     layout_->generation.value.store(generation + 1, std::memory_order_release);
     return;
   }
-  wait_until([&] { return layout_->generation.value.load(std::memory_order_acquire) != generation; });
+  wait_until(polls_before_yield_,
+             [&] { return layout_->generation.value.load(std::memory_order_acquire) != generation; });
+}
+
+void ControlPage::max_each(std::vector<double>& values) {
+  for (std::size_t begin = 0; begin < values.size(); begin += kCellValues) {
+    const std::size_t count = std::min(kCellValues, values.size() - begin);
+    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(begin), count, layout_->cells[rank_].values);
+    barrier();
+    for (int rank = 0; rank < ranks_; ++rank)
+      for (std::size_t i = 0; i < count; ++i)
+        values[begin + i] = std::max(values[begin + i], layout_->cells[rank].values[i]);
+    barrier();  // nobody overwrites what another has yet to read
+  }
 }
 
 double ControlPage::max(double value) {
-  const int turn = turn_;
-  turn_ = 1 - turn_;
-  layout_->cells[rank_].value[turn] = value;
+  std::vector<double> values{value};
+  max_each(values);
+  return values.front();
+}
+
+double ControlPage::sum(double value) {
+  layout_->cells[rank_].values[0] = value;
   barrier();
-  double most = value;
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const double other = layout_->cells[rank].value[turn];
-    most = other > most ? other : most;
-  }
-  return most;
+  double total = 0;
+  for (int rank = 0; rank < ranks_; ++rank) total += layout_->cells[rank].values[0];
+  barrier();
+  return total;
 }
 
 void write_input(float* data, std::size_t count, int rank, std::uint32_t version) {
@@ -184,11 +236,25 @@ Buffer::Buffer(std::size_t count) {
 
 void Buffer::Free::operator()(float* data) const { std::free(data); }
 
+double cpu_microseconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
+}
+
+void summarise_samples(const std::vector<double>& samples, Row& row) {
+  row.us = perf::median(samples);
+  row.quartile_1 = perf::quantile(samples, 0.25);
+  row.quartile_3 = perf::quantile(samples, 0.75);
+  row.mean = perf::mean(samples);
+}
+
 void write_row(const Settings& settings, const Row& row) {
   std::ofstream file(settings.out, std::ios::app);
   file.precision(9);
   file << row.algorithm << '\t' << row.variant << '\t' << row.bytes << '\t' << row.us << '\t' << row.calls << '\t'
-       << row.wrong << '\t' << row.detail << '\n';
+       << row.wrong << '\t' << row.quartile_1 << '\t' << row.quartile_3 << '\t' << row.mean << '\t' << row.cpu_us
+       << '\t' << row.detail << '\n';
   if (!file.flush()) fail("cannot write the results to " + settings.out);
 }
 

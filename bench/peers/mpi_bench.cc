@@ -1,4 +1,4 @@
-// MPI_Allreduce under the harness; one process per rank, started by mpirun.
+// MPI_Allreduce under the harness, built once for each MPI; one process per rank, started by its mpirun.
 #include <mpi.h>
 
 #include <cstdio>

@@ -1,12 +1,17 @@
-// Tutti's all-reduce under the harness; one process per rank, started by `tutti run`.
+// Tutti's all-reduce under the harness: one process per rank, started by `tutti run`, on ordinary memory; or with
+// --ranks N as N threads of this process, whose memory every rank can reach.
 #include <cstdio>
 #include <exception>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 #include "bench/peers/harness.h"
 #include "tutti/communicator.h"
 
 namespace {
+
+using namespace tutti::peers;
 
 // What the planner chose, for the report: "twoshot, predicted 12.3 us; next ring 20.1 us".
 std::string plan_of(const tutti::Communicator& world, std::size_t count) {
@@ -18,18 +23,44 @@ std::string plan_of(const tutti::Communicator& world, std::size_t count) {
   return text.str();
 }
 
-}  // namespace
-
-int main(int argc, char** argv) try {
-  using namespace tutti::peers;
-  const Settings settings = Settings::from_arguments(argc, argv);
-  tutti::Communicator world = tutti::Communicator::connect();
+void measure(const Settings& settings, tutti::Communicator& world, std::string_view memory) {
   ControlPage page(settings.page, world.rank(), world.size());
   const auto prepare = [&](const float* input, float* output, std::size_t count) {
     return [&world, input, output, count] { world.all_reduce(input, output, count, tutti::DataType::float32); };
   };
-  measure_sizes(settings, page, "default", Placement::out_of_place, prepare,
+  // Memory that the library itself allocates for processes to share goes here, as another `memory` with an allocation
+  // of its own (the last argument of measure_sizes); run.py then takes it as the subject of the mapped column.
+  measure_sizes(settings, page, memory, Placement::out_of_place, prepare,
                 [&](std::size_t count) { return plan_of(world, count); });
+}
+
+// One failed rank ends the process: the others would wait for it.
+void measure_threads(const Settings& settings) {
+  std::vector<tutti::Communicator> communicators = tutti::Communicator::connect_threads(settings.ranks);
+  std::vector<std::thread> threads;
+  for (tutti::Communicator& communicator : communicators)
+    threads.emplace_back([&settings, own = std::move(communicator)]() mutable {
+      try {
+        if (settings.bind) bind_to_core(own.rank());
+        measure(settings, own, "threads");
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "tutti_bench: rank %d: %s\n", own.rank(), error.what());
+        std::_Exit(1);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const Settings settings = Settings::from_arguments(argc, argv);
+  if (settings.ranks > 0) {
+    measure_threads(settings);
+    return 0;
+  }
+  tutti::Communicator world = tutti::Communicator::connect();
+  measure(settings, world, "ordinary");
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "tutti_bench: %s\n", error.what());

@@ -13,9 +13,7 @@ import tree
 
 MOST_LINES = 450
 # Longer files, each with its limit. Split a file rather than adding it here.
-LONGER = {
-    "bench/peers/run.py": 500,
-}
+LONGER = {}
 
 TEXT = (".h", ".cc", ".cmake", ".txt", ".py", ".sh", ".md", ".json", ".in", ".tsv", ".yml", ".yaml")
 TEXT_NAMES = {"LICENSE", "run", ".clang-format", ".clang-tidy", ".gitignore"}

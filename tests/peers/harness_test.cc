@@ -37,12 +37,14 @@ struct Line {
   std::size_t bytes = 0;
   double us = 0;
   std::size_t calls = 0, wrong = 0;
+  double quartile_1 = 0, quartile_3 = 0, mean = 0, cpu_us = 0;
 };
 
 std::vector<Line> lines_of(const std::string& path) {
   std::vector<Line> lines;
   std::ifstream file(path);
-  for (Line line; file >> line.algorithm >> line.variant >> line.bytes >> line.us >> line.calls >> line.wrong;)
+  for (Line line; file >> line.algorithm >> line.variant >> line.bytes >> line.us >> line.calls >> line.wrong >>
+                  line.quartile_1 >> line.quartile_3 >> line.mean >> line.cpu_us;)
     lines.push_back(line);
   return lines;
 }
@@ -100,8 +102,12 @@ TEST_CASE("right data give a row per size and variant and no wrong element") {
   for (std::size_t i = 0; i < lines.size(); ++i) {
     CHECK(lines[i].variant == (i % 2 == 0 ? "touched" : "untouched"));
     CHECK(lines[i].bytes == std::vector<std::size_t>{8, 4096, 1 << 20}[i / 2]);
-    CHECK(lines[i].calls >= static_cast<std::size_t>(kFewestCalls));
+    CHECK(lines[i].calls >= kFewestCalls);
     CHECK(lines[i].us > 0);
+    CHECK(lines[i].quartile_1 <= lines[i].us);
+    CHECK(lines[i].us <= lines[i].quartile_3);
+    CHECK(lines[i].mean > 0);
+    CHECK(lines[i].cpu_us > 0);
     CHECK(lines[i].wrong == 0);
   }
 }
@@ -151,6 +157,54 @@ TEST_CASE("the control page gives all ranks the same maximum, many times over") 
   }));
 }
 
+TEST_CASE("of every sample the slowest rank's time counts") {
+  const Folder folder;
+  const std::string path = folder.file("page");
+  constexpr int kSamples = 1500;  // more than one exchange holds
+  CHECK(in_processes(3, [&](int rank) {
+    ControlPage page(path, rank, 3);
+    std::vector<double> mine;
+    for (int i = 0; i < kSamples; ++i) mine.push_back(i % 3 == rank ? 10.0 + i : 1.0);
+    page.max_each(mine);
+    for (int i = 0; i < kSamples; ++i)
+      if (mine[static_cast<std::size_t>(i)] != 10.0 + i) return false;
+    return page.sum(rank + 1) == 6;
+  }));
+}
+
+TEST_CASE("the figure is the median of the samples") {
+  Row row;
+  summarise_samples({5, 1, 3, 100, 2}, row);
+  CHECK(row.us == 3);
+  CHECK(row.quartile_1 == 2);
+  CHECK(row.quartile_3 == 5);
+  CHECK(row.mean == Approx(22.2));
+}
+
+TEST_CASE("a call that is too slow for the point's time is made less often") {
+  const Folder folder;
+  Settings settings;
+  settings.page = folder.file("page");
+  settings.out = folder.file("rows");
+  settings.sizes = {8};
+  settings.loop_ms = 1000;
+  settings.point_ms = 60;
+  ControlPage page(settings.page, 0, 1);
+  int calls = 0;
+  const auto prepare = [&](const float* input, float* output, std::size_t count) {
+    return [=, &calls] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::copy(input, input + count, output);
+      ++calls;
+    };
+  };
+  measure_sizes(settings, page, "slow", Placement::out_of_place, prepare, [](std::size_t) { return std::string(); });
+  const std::vector<Line> lines = lines_of(settings.out);
+  REQUIRE(lines.size() == 2);
+  for (const Line& line : lines) CHECK(line.calls == 1);
+  CHECK(calls == 4);  // per variant the checked call and one of the loop
+}
+
 TEST_CASE("nobody leaves the barrier before the last rank has come") {
   const Folder folder;
   const std::string path = folder.file("page");
@@ -182,6 +236,7 @@ TEST_CASE("bad flags are named with the valid ones") {
   CHECK(complaint({"--sizes", "6"}).find("whole float32 elements") != std::string::npos);
   CHECK(complaint({"--variants", "cold"}).find("'cold'; valid: touched, untouched") != std::string::npos);
   CHECK(complaint({"--depth", "1"}).find("unknown flag '--depth'") != std::string::npos);
+  CHECK(complaint({"--ranks", "65"}).find("--ranks is '65'; valid: a number from 1 to 64") != std::string::npos);
   CHECK(complaint({"--loop-ms"}).find("lacks its value") != std::string::npos);
   CHECK(complaint({}).find("--page, --out and --sizes are needed") != std::string::npos);
 }

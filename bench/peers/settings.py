@@ -1,0 +1,98 @@
+"""What run.py measures: the peers with their settings, and how one launch of each is started."""
+import dataclasses
+import os
+import shutil
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One way to run one library; the best of a column's settings at a size is the column's figure."""
+    key: str            # as --settings takes it
+    column: str         # of the tables; limit_bench's rows choose between two by their algorithm
+    program: str        # beside tutti in the build's bin/
+    text: str           # for the report
+    arguments: tuple = ()    # of the launcher
+    environment: tuple = ()  # pairs
+
+
+RELEASE_GATHER = tuple((f"MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM", "release_gather")
+                       for collective in ("ALLREDUCE", "REDUCE", "BCAST", "BARRIER")) + tuple(
+    (f"MPIR_CVAR_{collective}_INTRANODE_BUFFER_TOTAL_SIZE", str(MIB)) for collective in ("REDUCE", "BCAST"))
+
+SETTINGS = {setting.key: setting for setting in (
+    Setting("tutti", "tutti", "tutti_bench", "`tutti run`, ordinary memory; bound to cores where each rank has one"),
+    Setting("threads", "threads", "tutti_bench", "ranks as threads of one process, whose memory all can reach; bound likewise"),
+    Setting("openmpi", "openmpi", "mpi_bench_openmpi", "`mpirun --oversubscribe`"),
+    Setting("openmpi-ucx", "openmpi", "mpi_bench_openmpi",
+            "`mpirun --oversubscribe --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any`",
+            ("--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any")),
+    Setting("mpich", "mpich", "mpi_bench_mpich", "`mpiexec -launcher fork`"),
+    Setting("mpich-gather", "mpich", "mpi_bench_mpich",
+            "`mpiexec -launcher fork` with its shared-memory release-gather collectives: " +
+            " ".join(f"`{name}={value}`" for name, value in RELEASE_GATHER), (), RELEASE_GATHER),
+    Setting("gloo", "gloo", "gloo_bench", "a process per rank, TCP over loopback, sleeping; its default ring and its "
+            "halving-doubling"),
+    Setting("limit", "staged", "limit_bench", "hand-written references (`bench/peers/reference.h`), bound to cores"),
+)}
+
+# Columns of the tables, and the distribution's packages that a column needs.
+COLUMNS = {"tutti": "Tutti", "openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo", "staged": "staged reference",
+           "threads": "Tutti, threads", "mapped": "mapped reference"}
+PEERS = ("openmpi", "mpich", "gloo")
+PACKAGES = {"openmpi": "openmpi-bin libopenmpi-dev", "mpich": "mpich libmpich-dev", "gloo": "libgloo-dev"}
+
+
+def column_of(setting, algorithm):
+    return "mapped" if setting.key == "limit" and algorithm.startswith("mapped") else setting.column
+
+
+def launcher(column):
+    """The MPI's own launcher; a plain mpirun may belong to another MPI."""
+    names = {"openmpi": ("mpirun.openmpi", "mpirun"), "mpich": ("mpiexec.mpich", "mpiexec.hydra", "mpiexec")}
+    return next((path for path in map(shutil.which, names.get(column, ())) if path), None)
+
+
+def missing(setting, folder):
+    """What a setting lacks here, as words; empty when it can run."""
+    programs = [setting.program] + (["tutti"] if setting.key == "tutti" else [])
+    lacking = [name for name in programs if not os.access(os.path.join(folder, name), os.X_OK)]
+    if setting.column in ("openmpi", "mpich") and launcher(setting.column) is None:
+        lacking.append("launcher")
+    return lacking
+
+
+def clean_environment():
+    foreign = ("OMPI_", "PMI_", "PMIX_", "MPIR_", "HYDRA_", "UCX_", "SLURM_", "TUTTI_", "GLOO_", "MASTER_")
+    exact = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    return {name: value for name, value in os.environ.items() if not name.startswith(foreign) and name not in exact}
+
+
+def commands(setting, ranks, given, folder):
+    """The processes to start for one launch: pairs of command and environment."""
+    program = [os.path.join(given.bin, setting.program), "--page", os.path.join(folder, "page"),
+               "--out", os.path.join(folder, "rows"), "--sizes", ",".join(map(str, given.sizes)),
+               "--loop-ms", str(given.loop_ms), "--point-ms", str(given.point_ms), "--variants",
+               ",".join(given.variants)]
+    environment = {**clean_environment(), **dict(setting.environment)}
+    own_cores = not given.no_bind and ranks <= len(os.sched_getaffinity(0))
+    if setting.key in ("threads", "limit"):
+        bind = own_cores or setting.key == "limit"  # the references are bound also where ranks share cores
+        return [(program + ["--ranks", str(ranks), "--bind", str(int(bind))], environment)]
+    if setting.key == "tutti":
+        bind = ["--bind"] if own_cores else []
+        return [([os.path.join(given.bin, "tutti"), "run", "-n", str(ranks), *bind, "--", *program], environment)]
+    if setting.column == "openmpi":
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        return [([launcher("openmpi"), *root, "--oversubscribe", *setting.arguments, "-np", str(ranks), *program],
+                 environment)]
+    if setting.column == "mpich":
+        if given.priority:  # its launcher makes a session of its own, which starts without the priority
+            program = ["sh", "-c", 'echo -20 >/proc/self/autogroup; exec "$@"', "sh", *program]
+        return [([launcher("mpich"), "-launcher", "fork", *setting.arguments, "-n", str(ranks), *program],
+                 environment)]
+    store = os.path.join(folder, "store")
+    os.mkdir(store)
+    return [(program, {**environment, "RANK": str(rank), "WORLD_SIZE": str(ranks), "GLOO_STORE": store})
+            for rank in range(ranks)]
