@@ -18,19 +18,28 @@ packages=(
   dataset-fashion-mnist
 )
 
+# with -p: what bench/peers measures Tutti against; the MPIs are installed side by side
+peers=(
+  openmpi-bin libopenmpi-dev
+  mpich libmpich-dev
+  libgloo-dev
+)
+
 usage() {
   cat <<END
-usage: tools/install_deps.sh [-n] [-h]
+usage: tools/install_deps.sh [-n] [-p] [-h]
 Installs the Debian packages that Tutti needs and that are missing, as root or through sudo.
   -n   install nothing: print the command that would be run; exit status 1 if anything is missing
+  -p   also the optional libraries that bench/peers measures Tutti against: Open MPI, MPICH, Gloo
   -h   this help
 END
 }
 
 dry_run=no
-while getopts nh option; do
+while getopts nph option; do
   case $option in
     n) dry_run=yes ;;
+    p) packages+=("${peers[@]}") ;;
     h) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac

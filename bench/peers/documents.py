@@ -7,7 +7,7 @@ WIDTH = 120
 
 
 def wrapped(text):
-    """Paragraphs and list items at the documents' width; tables and code stay."""
+    """Paragraphs (a line each) and list items at the documents' width; tables and code stay."""
     lines = []
     for line in text.split("\n"):
         item = line.startswith("- ")

@@ -56,11 +56,13 @@ class Table:
     def html(self):
         def line(tag, words):
             return "<tr>" + "".join(f"<{tag}>{html.escape(word)}</{tag}>" for word in words) + "</tr>"
-        def css(row):
-            return [f'<td class="{word.split()[-1]}">' if word.split()[-1] in ("holds", "misses", "undecided") else
-                    "<td>" for word in row]
-        body = ["<tr>" + "".join(f"{open_tag}{html.escape(word)}</td>" for open_tag, word in zip(css(row), row)) +
-                "</tr>" for row in self.rows]
+
+        def data(word):
+            state = word.split()[-1]
+            colour = f' class="{state}"' if state in ("holds", "misses", "undecided") else ""
+            return f"<td{colour}>{html.escape(word)}</td>"
+
+        body = ["<tr>" + "".join(map(data, row)) + "</tr>" for row in self.rows]
         return "\n".join([f"<h3>{html.escape(self.title)}</h3>", "<table>", line("th", self.header), *body, "</table>"])
 
 
@@ -132,11 +134,15 @@ def glance(summary, given):
     return Table("", header, rows)
 
 
+def verdict_counts(verdicts, variant):
+    return {state: sum(v["state"] == state and v["variant"] == variant for v in verdicts)
+            for state in ("holds", "misses", "undecided")}
+
+
 def verdict_sentences(verdicts, given):
     lines = []
     for variant in given.variants:
-        counts = {state: sum(v["state"] == state and v["variant"] == variant for v in verdicts)
-                  for state in ("holds", "misses", "undecided")}
+        counts = verdict_counts(verdicts, variant)
         lines.append(f"{variant}: {counts['holds']} ratios hold, {counts['misses']} miss, {counts['undecided']} are "
                      f"undecided (fewer than {ROUNDS_ASKED} rounds).")
     for v in verdicts:
@@ -162,6 +168,16 @@ def limits_table(limits):
                  ["what", "median of rounds", "least", "most"], rows)
 
 
+def cpu_table(summary, given, ranks):
+    """What a call costs: of all ranks and their libraries' threads, back to back."""
+    columns = columns_present(summary)
+    rows = [[size_text(size)] + [figure(entry["cpu_us"]) if entry else "-" for entry in
+                                 (summary.get((ranks, "untouched", size, column)) for column in columns)]
+            for size in given.sizes]
+    return Table(f"{ranks} ranks: CPU us per call, all ranks together, untouched",
+                 ["size"] + [COLUMNS[column] for column in columns], rows)
+
+
 class Report:
     """Everything that a run found; the files are views of it."""
 
@@ -182,8 +198,9 @@ class Report:
         return [f"{COLUMNS[SETTINGS[key].column]}, `{key}`: {SETTINGS[key].text}" for key in SETTINGS if key in used]
 
     def tables(self, ranks):
-        return [table(*arguments, self.given, ranks) for table, arguments in (
-            (times_table, (self.summary,)), (verdict_table, (self.verdicts,)), (settings_table, (self.summary,)))]
+        found = [times_table(self.summary, self.given, ranks), verdict_table(self.verdicts, self.given, ranks),
+                 settings_table(self.summary, self.given, ranks)]
+        return found + ([cpu_table(self.summary, self.given, ranks)] if "untouched" in self.given.variants else [])
 
     def closing(self):
         return verdict_sentences(self.verdicts, self.given) + [f"failed launch: {text}" for text in self.errors]
@@ -203,11 +220,17 @@ class Report:
     def readme(self):
         """The short form."""
         facts = facts_text(self.facts, self.disturbance, self.wrong, self.rounds())
-        lines = ["The same all-reduce of float32 (sum, between processes) through Tutti, Open MPI, MPICH and Gloo, by",
-                 "turns, with one timing method and all data compared exactly; the best peer at its best setting, and a",
-                 "hand-written all-reduce for ordinary memory (staged) as the bound. Every rank writes its input before",
-                 "each call and reads its output after it; only the call is timed. Medians of rounds:", ""]
-        return "\n".join(lines + glance(self.summary, self.given).markdown() + ["", *facts]) + "\n"
+        lines = ["The same all-reduce of float32 (sum, between processes) through Tutti, Open MPI, MPICH and Gloo, by "
+                 "turns, with one timing method and all data compared exactly; the best peer at its best setting, and a "
+                 "hand-written all-reduce for ordinary memory (staged) as the bound. Every rank writes its input before "
+                 "each call and reads its output after it; only the call is timed. Microseconds, medians of rounds:", ""]
+        lines += glance(self.summary, self.given).markdown() + ["", " ".join(facts) + " Made by", "",
+                                                                f"    {self.facts['command']}", ""]
+        counts = verdict_counts(self.verdicts, self.given.variants[0])
+        return "\n".join(lines) + f"""
+[docs/peers.md](docs/peers.md) has the method, all settings and tables, and what is asked: of {sum(counts.values())}
+ratios {counts['holds']} hold, {counts['misses']} miss and {counts['undecided']} are undecided.
+"""
 
     def html(self):
         def code(text):
@@ -261,6 +284,7 @@ body { font: 15px/1.45 system-ui, sans-serif; max-width: 1200px; margin: 2em aut
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13px; display: block;
         overflow-x: auto; }
 th, td { border: 1px solid #ccc; padding: 3px 7px; text-align: right; }
+td { white-space: nowrap; }
 th { background: #f3f3f3; }
 .holds { background: #e3f4e3; } .misses { background: #f9dcdc; } .undecided { background: #f4f0dc; }
 svg { width: 49%; min-width: 420px; background: #fff; }

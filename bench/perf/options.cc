@@ -119,7 +119,8 @@ void add_run(CLI::App& app, Options& o) {
   gpu_flag(app, "-V,--device_cta_count", "-V", "there are no thread blocks");
   gpu_flag(app, "-y,--stream_null", "-y", "there are no streams");
   app.add_flag("--more", o.more, "columns p50, p99, spread, chosen algorithm and predicted time");
-  app.add_flag("--touch", o.touch, "rewrite the input before and read the output after each call; time the call alone");
+  app.add_flag("--touch,--touched", o.touch,
+               "rewrite the input before and read the output after each call; time the call alone");
   app.add_option("--algo", o.algorithm, "force an algorithm (ring, tree, ...)")->type_name("NAME");
 }
 

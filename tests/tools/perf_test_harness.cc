@@ -241,7 +241,9 @@ TEST_CASE("the JSON has version 3's keys and the table's figures") {
   const auto path = std::filesystem::temp_directory_path() / ("perf_test_" + std::to_string(::getpid()) + ".json");
   ::setenv("TUTTI_TEST_SECRET", "hidden", 1);
   for (const bool again : {false, true}) {  // the second run must not overwrite the first
-    const Outcome outcome = run(2, {"-b", "64", "-e", "256", "-f", "2", "-n", "2", "--more", "-J", path.c_str()});
+    std::vector<const char*> arguments{"-b", "64", "-e", "256", "-f", "2", "-n", "2", "--more", "-J", path.c_str()};
+    if (again) arguments.push_back("--touched");
+    const Outcome outcome = run(2, arguments);
     const std::string written = path.string() + (again ? ".0" : "");
     CHECK_THAT(outcome.out, Catch::Contains("# Writing JSON output to " + written + "\n"));
     std::ifstream file(written);
@@ -251,6 +253,7 @@ TEST_CASE("the JSON has version 3's keys and the table's figures") {
       CHECK(json.contains(key));
     CHECK(json["version"] == 3);
     CHECK(json["config"]["devices"].size() == 2);
+    CHECK(json["config"].value("touched", "") == (again ? "true" : ""));  // nccl-tests' meaning unless asked for
     CHECK(json["args"][1] == "-b");
     CHECK(json["env"].dump().find("hidden") == std::string::npos);
     CHECK(json["out_of_bounds"] == nlohmann::json{{"count", 0.0}, {"okay", "true"}});
