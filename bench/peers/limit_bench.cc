@@ -66,16 +66,19 @@ class Bench {
     ReferenceRank& r = reference_;
     own_memory("flag in line", 0, 2 * kKiB,
                [&r](const float* in, float* out, std::size_t count) { r.flag_in_line(in, out, count); });
-    own_memory("staged one-shot", 0, 256 * kKiB,
-               [&r](const float* in, float* out, std::size_t count) { r.staged_one_shot(in, out, count, 256 * kKiB); });
-    two_shot("staged two-shot 64K", 4 * kKiB, 4 * kMiB, 64 * kKiB, Stores::ordinary);
-    two_shot("staged two-shot 256K", 256 * kKiB, 64 * kMiB - 1, 256 * kKiB, Stores::ordinary);
-    two_shot("staged two-shot 256K streaming", 16 * kMiB, kNoLimit, 256 * kKiB, Stores::streaming);
+    one_shot("staged one-shot", 0, 256 * kKiB, {256 * kKiB, Stores::ordinary, Stores::ordinary});
+    one_shot("staged one-shot, slots streamed", kKiB, 256 * kKiB, {256 * kKiB, Stores::streaming, Stores::ordinary});
+    two_shot("staged two-shot 64K", 4 * kKiB, 4 * kMiB, {64 * kKiB, Stores::ordinary, Stores::ordinary});
+    two_shot("staged two-shot 256K", 256 * kKiB, 64 * kMiB - 1, {256 * kKiB, Stores::ordinary, Stores::ordinary});
+    two_shot("staged two-shot 256K, slots streamed", 64 * kKiB, 16 * kMiB,
+             {256 * kKiB, Stores::streaming, Stores::ordinary});
+    two_shot("staged two-shot 256K, outputs streamed", 16 * kMiB, kNoLimit,
+             {256 * kKiB, Stores::ordinary, Stores::streaming});
     mapped("mapped one-shot", 0, 256 * kKiB,
            [this](std::size_t count) { reference_.mapped_one_shot(inputs_, buffers_.output(page_.rank()), count); });
     mapped("mapped two-shot", 0, 64 * kMiB - 1,
            [this](std::size_t count) { reference_.mapped_two_shot(inputs_, outputs_, count, Stores::ordinary); });
-    mapped("mapped two-shot streaming", 4 * kMiB, kNoLimit,
+    mapped("mapped two-shot, outputs streamed", 16 * kKiB, kNoLimit,
            [this](std::size_t count) { reference_.mapped_two_shot(inputs_, outputs_, count, Stores::streaming); });
   }
 
@@ -90,11 +93,16 @@ class Bench {
     measure_sizes(between(settings_, least, most), page_, name, Placement::out_of_place, prepare, nothing);
   }
 
-  void two_shot(std::string_view name, std::size_t least, std::size_t most, std::size_t chunk, Stores stores) {
+  void one_shot(std::string_view name, std::size_t least, std::size_t most, const StagedForm& form) {
     ReferenceRank& r = reference_;
-    own_memory(name, least, most, [&r, chunk, stores](const float* in, float* out, std::size_t count) {
-      r.staged_two_shot(in, out, count, chunk, stores);
-    });
+    own_memory(name, least, most,
+               [&r, form](const float* in, float* out, std::size_t count) { r.staged_one_shot(in, out, count, form); });
+  }
+
+  void two_shot(std::string_view name, std::size_t least, std::size_t most, const StagedForm& form) {
+    ReferenceRank& r = reference_;
+    own_memory(name, least, most,
+               [&r, form](const float* in, float* out, std::size_t count) { r.staged_two_shot(in, out, count, form); });
   }
 
   template <class Call>

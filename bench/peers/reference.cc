@@ -27,6 +27,10 @@ void relax() {
 #endif
 }
 
+void copy(float* to, const float* from, std::size_t count, Stores stores) {
+  (stores == Stores::ordinary ? copy_floats : copy_floats_streaming)(to, from, count);
+}
+
 }  // namespace
 
 SharedMemory::SharedMemory(std::size_t bytes) : bytes_(bytes) {
@@ -115,12 +119,12 @@ void ReferenceRank::flag_in_line(const float* input, float* output, std::size_t 
   }
 }
 
-void ReferenceRank::staged_one_shot(const float* input, float* output, std::size_t count, std::size_t chunk_bytes) {
-  const std::size_t chunk = chunk_bytes / sizeof(float);
+void ReferenceRank::staged_one_shot(const float* input, float* output, std::size_t count, const StagedForm& form) {
+  const std::size_t chunk = form.chunk_bytes / sizeof(float);
   for (std::size_t begin = 0; begin < count; begin += chunk) {
     const std::size_t here = std::min(chunk, count - begin);
     const std::uint64_t turn = ++turn_;
-    copy_floats(slot(turn, rank_), input + begin, here);
+    copy(slot(turn, rank_), input + begin, here, form.slots);
     exchange(board_->arrived, turn);
     for (int rank = 0; rank < ranks_; ++rank)
       sources_[static_cast<std::size_t>(rank)] = rank == rank_ ? input + begin : slot(turn, rank);
@@ -130,55 +134,59 @@ void ReferenceRank::staged_one_shot(const float* input, float* output, std::size
 }
 
 // What the others reduce, into the own slot.
-void ReferenceRank::copy_in(const float* input, std::size_t count, std::uint64_t turn) {
+void ReferenceRank::copy_in(const float* input, std::size_t count, std::uint64_t turn, const StagedForm& form) {
   const Slice own = slice(count, rank_);
   float* mine = slot(turn, rank_);
-  copy_floats(mine, input, own.begin);
-  copy_floats(mine + own.end, input + own.end, count - own.end);
+  copy(mine, input, own.begin, form.slots);
+  copy(mine + own.end, input + own.end, count - own.end, form.slots);
   board_->arrived[rank_].turn.store(turn, std::memory_order_release);
 }
 
+// The sum of the own part, into the result slot and the output.
 void ReferenceRank::reduce_own(const float* input, float* output, std::size_t count, std::uint64_t turn,
-                               Stores stores) {
+                               const StagedForm& form) {
   const Slice own = slice(count, rank_);
   await_all(board_->arrived, turn);
   for (int rank = 0; rank < ranks_; ++rank)
     sources_[static_cast<std::size_t>(rank)] = rank == rank_ ? input : slot(turn, rank);
   float* targets[] = {result(turn), output};
-  if (stores == Stores::ordinary) {
-    sum_floats(sources_.data(), ranks_, targets, 2, own.begin, own.end);
+  if (form.slots == Stores::ordinary) {
+    const int here = form.outputs == Stores::ordinary ? 2 : 1;
+    sum_floats(sources_.data(), ranks_, targets, here, own.begin, own.end);
+    board_->reduced[rank_].turn.store(turn, std::memory_order_release);
+    if (here == 1) copy_floats_streaming(output + own.begin, result(turn) + own.begin, own.end - own.begin);
+  } else if (form.outputs == Stores::streaming) {
+    sum_floats_streaming(sources_.data(), ranks_, targets, 2, own.begin, own.end);
     board_->reduced[rank_].turn.store(turn, std::memory_order_release);
   } else {
-    sum_floats(sources_.data(), ranks_, targets, 1, own.begin, own.end);
+    sum_floats(sources_.data(), ranks_, targets + 1, 1, own.begin, own.end);
+    copy_floats_streaming(result(turn) + own.begin, output + own.begin, own.end - own.begin);
     board_->reduced[rank_].turn.store(turn, std::memory_order_release);
-    copy_floats_streaming(output + own.begin, result(turn) + own.begin, own.end - own.begin);
   }
 }
 
 // What the others have reduced. Begins with the next rank's part, so that not all read the same at once.
-void ReferenceRank::copy_out(float* output, std::size_t count, std::uint64_t turn, Stores stores) const {
+void ReferenceRank::copy_out(float* output, std::size_t count, std::uint64_t turn, const StagedForm& form) const {
   for (int step = 1; step < ranks_; ++step) {
     const int rank = (rank_ + step) % ranks_;
     const Slice part = slice(count, rank);
     await(board_->reduced[rank].turn, turn);
-    (stores == Stores::ordinary ? copy_floats : copy_floats_streaming)(output + part.begin, result(turn) + part.begin,
-                                                                       part.end - part.begin);
+    copy(output + part.begin, result(turn) + part.begin, part.end - part.begin, form.outputs);
   }
 }
 
-void ReferenceRank::staged_two_shot(const float* input, float* output, std::size_t count, std::size_t chunk_bytes,
-                                    Stores stores) {
-  const std::size_t chunk = chunk_bytes / sizeof(float);
+void ReferenceRank::staged_two_shot(const float* input, float* output, std::size_t count, const StagedForm& form) {
+  const std::size_t chunk = form.chunk_bytes / sizeof(float);
   const std::uint64_t first = turn_ + 1;
   const std::uint64_t chunks = (count + chunk - 1) / chunk;
   const auto begin = [&](std::uint64_t i) { return static_cast<std::size_t>(i) * chunk; };
   const auto length = [&](std::uint64_t i) { return std::min(chunk, count - begin(i)); };
   turn_ += chunks;
-  copy_in(input, length(0), first);
+  copy_in(input, length(0), first, form);
   for (std::uint64_t i = 0; i < chunks; ++i) {
-    reduce_own(input + begin(i), output + begin(i), length(i), first + i, stores);
-    if (i + 1 < chunks) copy_in(input + begin(i + 1), length(i + 1), first + i + 1);
-    copy_out(output + begin(i), length(i), first + i, stores);
+    reduce_own(input + begin(i), output + begin(i), length(i), first + i, form);
+    if (i + 1 < chunks) copy_in(input + begin(i + 1), length(i + 1), first + i + 1, form);
+    copy_out(output + begin(i), length(i), first + i, form);
   }
 }
 

@@ -12,7 +12,8 @@
 //   mapped         for inputs and outputs that all ranks map: a barrier, the sum, a barrier.
 //     one-shot     every rank sums everything into its own output.
 //     two-shot     every rank sums its Nth and stores it into all outputs.
-// Streaming forms write outputs past the caches, for messages that no cache holds.
+// Streaming stores go past the writer's caches. Into outputs, they pay for messages that no cache holds; into slots,
+// where taking a line over from the core that has read it costs more than memory does.
 //
 // Memory order. Data are written before the own flag is stored (release) and read after the owner's flag was seen
 // (acquire). A rank writes slot (turn mod 2) again two turns later, when it has seen every flag of the turn between;
@@ -43,6 +44,12 @@ class SharedMemory {
 
 enum class Stores { ordinary, streaming };
 
+struct StagedForm {
+  std::size_t chunk_bytes;  // at most ReferenceRank::kMostChunkBytes
+  Stores slots;             // what is staged
+  Stores outputs;           // of two-shot: what a rank delivers
+};
+
 // One rank's part. Every rank makes the same calls with the same counts in the same order; a call blocks until the
 // rank's output is complete and throws std::runtime_error when a rank stays away for longer than a minute.
 class ReferenceRank {
@@ -56,9 +63,8 @@ class ReferenceRank {
 
   // count is at most kMostLineFloats.
   void flag_in_line(const float* input, float* output, std::size_t count);
-  // chunk_bytes is at most kMostChunkBytes.
-  void staged_one_shot(const float* input, float* output, std::size_t count, std::size_t chunk_bytes);
-  void staged_two_shot(const float* input, float* output, std::size_t count, std::size_t chunk_bytes, Stores stores);
+  void staged_one_shot(const float* input, float* output, std::size_t count, const StagedForm& form);
+  void staged_two_shot(const float* input, float* output, std::size_t count, const StagedForm& form);
   // inputs and outputs of all ranks, by rank.
   void mapped_one_shot(const std::vector<const float*>& inputs, float* output, std::size_t count);
   void mapped_two_shot(const std::vector<const float*>& inputs, const std::vector<float*>& outputs, std::size_t count,
@@ -89,9 +95,9 @@ class ReferenceRank {
   Slice slice(std::size_t count, int rank) const;
   float* slot(std::uint64_t turn, int rank) const;
   float* result(std::uint64_t turn) const;
-  void copy_in(const float* input, std::size_t count, std::uint64_t turn);
-  void copy_out(float* output, std::size_t count, std::uint64_t turn, Stores stores) const;
-  void reduce_own(const float* input, float* output, std::size_t count, std::uint64_t turn, Stores stores);
+  void copy_in(const float* input, std::size_t count, std::uint64_t turn, const StagedForm& form);
+  void copy_out(float* output, std::size_t count, std::uint64_t turn, const StagedForm& form) const;
+  void reduce_own(const float* input, float* output, std::size_t count, std::uint64_t turn, const StagedForm& form);
   void exchange(Flag* flags, std::uint64_t turn);
   void await_all(const Flag* flags, std::uint64_t turn) const;
   void await(const Turn& seen, std::uint64_t turn) const;

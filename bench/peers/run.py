@@ -116,7 +116,7 @@ def estimate(setting, ranks, given):
     """Seconds of one launch, roughly: the loops, passes over the data at 1 GB/s per core, and time slices where a
     library waits without giving its core away."""
     crowd = max(1, ranks / machine.cores())
-    algorithms = {"limit": 4, "gloo": 2}.get(setting.key, 1)
+    algorithms = {"limit": 5, "gloo": 2}.get(setting.key, 1)
     seconds = 0.5
     for size in given.sizes:
         calls_s = 12 * 4 * size * crowd / 1e9

@@ -15,6 +15,8 @@ using namespace tutti::peers;
 namespace {
 
 constexpr std::size_t kMostFloats = 70'000;
+constexpr Stores kOrdinary = Stores::ordinary;
+constexpr Stores kStreaming = Stores::streaming;
 
 // Small whole numbers, which differ by rank, element and turn, so that sums are exact and stale data are seen.
 float value(int rank, std::size_t i, int turn) {
@@ -50,22 +52,25 @@ int first_wrong_turn(ReferenceRank& reference, const Mapped& mapped, int rank, i
   int turn = 0;
   for (int repeat = 0; repeat < 3; ++repeat)
     for (const std::size_t count : kCounts)
-      for (int algorithm = 0; algorithm < 7; ++algorithm) {
+      for (int algorithm = 0; algorithm < 10; ++algorithm) {
         if (algorithm == 0 && count > ReferenceRank::kMostLineFloats) continue;
         ++turn;
-        const bool is_mapped = algorithm >= 4;
+        const bool is_mapped = algorithm >= 7;
         float* in = is_mapped ? const_cast<float*>(mapped.inputs[own]) : input.data();
         float* out = is_mapped ? mapped.outputs[own] : output.data();
         for (std::size_t i = 0; i < count; ++i) in[i] = value(rank, i, turn);
         for (std::size_t i = 0; i < count && !is_mapped; ++i) out[i] = -1;  // mapped: the others may have begun
         switch (algorithm) {
           case 0: reference.flag_in_line(in, out, count); break;
-          case 1: reference.staged_one_shot(in, out, count, kChunk); break;
-          case 2: reference.staged_two_shot(in, out, count, kChunk, Stores::ordinary); break;
-          case 3: reference.staged_two_shot(in, out, count, kChunk, Stores::streaming); break;
-          case 4: reference.mapped_one_shot(mapped.inputs, out, count); break;
-          case 5: reference.mapped_two_shot(mapped.inputs, mapped.outputs, count, Stores::ordinary); break;
-          default: reference.mapped_two_shot(mapped.inputs, mapped.outputs, count, Stores::streaming); break;
+          case 1: reference.staged_one_shot(in, out, count, {kChunk, kOrdinary, kOrdinary}); break;
+          case 2: reference.staged_one_shot(in, out, count, {kChunk, kStreaming, kOrdinary}); break;
+          case 3: reference.staged_two_shot(in, out, count, {kChunk, kOrdinary, kOrdinary}); break;
+          case 4: reference.staged_two_shot(in, out, count, {kChunk, kOrdinary, kStreaming}); break;
+          case 5: reference.staged_two_shot(in, out, count, {kChunk, kStreaming, kOrdinary}); break;
+          case 6: reference.staged_two_shot(in, out, count, {kChunk, kStreaming, kStreaming}); break;
+          case 7: reference.mapped_one_shot(mapped.inputs, out, count); break;
+          case 8: reference.mapped_two_shot(mapped.inputs, mapped.outputs, count, kOrdinary); break;
+          default: reference.mapped_two_shot(mapped.inputs, mapped.outputs, count, kStreaming); break;
         }
         for (std::size_t i = 0; i < count; ++i)
           if (out[i] != expected(ranks, i, turn)) return turn;
