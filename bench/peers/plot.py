@@ -30,7 +30,8 @@ def time_label(us):
 
 
 def text(x, y, words, anchor="middle", size=11, extra=""):
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" {extra}>{html.escape(words)}</text>'
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" {extra}'
+    return f"<text {place}>{html.escape(words)}</text>"
 
 
 def line(x1, y1, x2, y2, style):

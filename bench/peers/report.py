@@ -9,11 +9,17 @@ from plot import plot
 from results import ROUNDS_ASKED, RULES, best_of, name_of_other
 from settings import COLUMNS, KIB, MIB, PEERS, SETTINGS
 
-METHOD = ("All-reduce of float32, sum, between processes of one host; microseconds. Main figures are touched: every rank "
-          "writes its whole input before each call and reads its whole output after it, and only the call is timed. "
-          "Untouched: calls back to back on the same buffers. Of every call (untouched: batch of calls) the slowest "
-          "rank's time counts; a launch gives their median, a figure is the median of the rounds' launches. A column's "
-          "figure at a size is that of its best setting there. All data were compared exactly.")
+METHOD = ("All-reduce of float32, sum, between processes of one host; microseconds. Main figures are touched: "
+          "every rank writes its whole input before each call and reads its whole output after it, and only the "
+          "call is timed. Untouched: calls back to back on the same buffers. Of every call (untouched: batch of "
+          "calls) the slowest rank's time counts; a launch gives their median, a figure is the median of the "
+          "rounds' launches. A column's figure at a size is that of its best setting there. All data were compared "
+          "exactly.")
+
+README = ("The same all-reduce of float32 (sum, between processes) through Tutti, Open MPI, MPICH and Gloo, by "
+          "turns, with one timing method and all data compared exactly; the best peer at its best setting, and a "
+          "hand-written all-reduce for ordinary memory (staged) as the bound. Every rank writes its input before "
+          "each call and reads its output after it; only the call is timed. Microseconds, medians of rounds:")
 
 
 def size_text(size):
@@ -153,12 +159,15 @@ def verdict_sentences(verdicts, given):
     return lines
 
 
-def facts_text(facts, disturbance, wrong, rounds):
+def facts_text(facts, disturbance, distances, wrong, rounds):
     others = [100 * share for share in disturbance or [0]]
+    apart = distances or [0]
     return [f"{facts['cpu']}, {facts['cores']} cores, {facts['kernel']}; {'; '.join(facts['versions'])}; "
             f"{facts['date']}.",
-            f"Rounds: {rounds}, interleaved. Other programs took on average {statistics.mean(others):.1f} % of the CPU, "
-            f"at most {max(others):.1f} % of it in one launch. Wrong elements: {wrong}."]
+            f"Rounds: {rounds}, interleaved. Other programs took on average {statistics.mean(others):.1f} % of the "
+            f"CPU, at most {max(others):.1f} % of it in one launch. A cache line's way to the other core and back, "
+            f"before each launch: {figure(statistics.median(apart))} ns ({figure(min(apart))}-{figure(max(apart))}). Wrong "
+            f"elements: {wrong}."]
 
 
 def limits_table(limits):
@@ -181,17 +190,18 @@ def cpu_table(summary, given, ranks):
 class Report:
     """Everything that a run found; the files are views of it."""
 
-    def __init__(self, given, facts, rows, summary, verdicts, limits, errors, disturbance):
-        self.given, self.facts, self.rows, self.summary, self.verdicts = given, facts, rows, summary, verdicts
-        self.limits, self.errors, self.disturbance = limits, errors, disturbance
-        self.wrong = sum(row["wrong"] for row in rows)
+    def __init__(self, given, facts, measured, summary, verdicts):
+        self.given, self.facts, self.summary, self.verdicts = given, facts, summary, verdicts
+        self.rows, self.limits, self.errors = measured.rows, measured.limits, measured.errors
+        self.disturbance, self.distances = measured.disturbance, measured.distances
+        self.wrong = sum(row["wrong"] for row in self.rows)
+
+    def facts_text(self):
+        return facts_text(self.facts, self.disturbance, self.distances, self.wrong, self.rounds())
 
     def rounds(self):
         counts = [len(entry["by_round"]) for entry in self.summary.values()] or [0]
         return str(max(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-
-    def paragraphs(self):
-        return facts_text(self.facts, self.disturbance, self.wrong, self.rounds())
 
     def settings_lines(self):
         used = {row["setting"] for row in self.rows}
@@ -206,7 +216,7 @@ class Report:
         return verdict_sentences(self.verdicts, self.given) + [f"failed launch: {text}" for text in self.errors]
 
     def markdown(self):
-        lines = [*(line for text in self.paragraphs() for line in (text, "")),
+        lines = [*(line for text in self.facts_text() for line in (text, "")),
                  "Command: `" + self.facts["command"] + "`", "", METHOD, ""]
         lines += [f"- {text}" for text in self.settings_lines()]
         lines += ["", f"**At a glance ({self.given.variants[0]})**", ""] + glance(self.summary, self.given).markdown()
@@ -219,11 +229,8 @@ class Report:
 
     def readme(self):
         """The short form."""
-        facts = facts_text(self.facts, self.disturbance, self.wrong, self.rounds())
-        lines = ["The same all-reduce of float32 (sum, between processes) through Tutti, Open MPI, MPICH and Gloo, by "
-                 "turns, with one timing method and all data compared exactly; the best peer at its best setting, and a "
-                 "hand-written all-reduce for ordinary memory (staged) as the bound. Every rank writes its input before "
-                 "each call and reads its output after it; only the call is timed. Microseconds, medians of rounds:", ""]
+        facts = self.facts_text()
+        lines = [README, ""]
         lines += glance(self.summary, self.given).markdown() + ["", " ".join(facts) + " Made by", "",
                                                                 f"    {self.facts['command']}", ""]
         counts = verdict_counts(self.verdicts, self.given.variants[0])
@@ -237,7 +244,7 @@ ratios {counts['holds']} hold, {counts['misses']} miss and {counts['undecided']}
             return re.sub("`([^`]*)`", r"<code>\1</code>", html.escape(text))
         parts = ["<!doctype html>", '<html lang="en"><meta charset="utf-8"><title>Tutti and its peers</title>', STYLE,
                  "<h1>All-reduce: Tutti and its peers</h1>"]
-        parts += [f"<p>{code(text)}</p>" for text in [*self.paragraphs(), METHOD]]
+        parts += [f"<p>{code(text)}</p>" for text in [*self.facts_text(), METHOD]]
         parts += [f"<p>Command: <code>{html.escape(self.facts['command'])}</code></p>", "<ul>"]
         parts += [f"<li>{code(text)}</li>" for text in self.settings_lines()] + ["</ul>"]
         for ranks in self.given.ranks:
@@ -275,6 +282,7 @@ ratios {counts['holds']} hold, {counts['misses']} miss and {counts['undecided']}
                    for (ranks, variant, size, column), entry in sorted(self.summary.items())]
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"conditions": self.facts, "settings": settings, "limits": limits, "others_cpu": self.disturbance,
+                       "cache_line_ns": self.distances,
                        "errors": self.errors, "rows": self.rows, "figures": figures, "verdicts": self.verdicts},
                       file, indent=1)
 

@@ -82,7 +82,8 @@ def flags():
     parser.add_argument("--point-ms", type=whole(1, 600000), default=2000,
                         help="about the most that one size and variant may take where calls are slow, default 2000")
     parser.add_argument("--seconds", type=whole(1, 86400), default=5400,
-                        help="no launch begins later than this, default 5400; the report says how many rounds there were")
+                        help="no launch begins later than this, default 5400; the report says how many rounds "
+                        "there were")
     parser.add_argument("--launch-timeout", type=whole(1, 86400), default=240, help="of one launch, seconds")
     parser.add_argument("--settle", type=whole(0, 3600), default=3,
                         help="seconds to wait, at most, for an idle machine before a launch")
@@ -144,11 +145,10 @@ def say(text):
 
 # ---- rounds --------------------------------------------------------------------------------------------------------
 
-def measure_limits(given, limits):
-    """Adds what the machine itself gives now (limit.cc) to `limits`: name and unit to a list of values."""
-    for line in machine.output_of(os.path.join(given.bin, "limit")).splitlines():
-        name, value, unit = line.split("\t")
-        limits.setdefault((name, unit), []).append(float(value))
+def limits_now(given, *arguments):
+    """What the machine itself gives now (limit.cc): name and unit to value."""
+    lines = machine.output_of(os.path.join(given.bin, "limit"), *arguments).splitlines()
+    return {(name, unit): float(value) for name, value, unit in (line.split("\t") for line in lines)}
 
 
 class Rounds:
@@ -158,11 +158,13 @@ class Rounds:
         self.given, self.settings = given, settings
         self.rows, self.errors, self.disturbance, self.limits = [], [], [], {}
         self.failures = {}
+        self.distances = []  # of the cores, by the way of a cache line, before each launch; a host may move them
 
     def run(self):
         begin = time.monotonic()
         for turn in range(self.given.rounds):
-            measure_limits(self.given, self.limits)
+            for figure, value in limits_now(self.given).items():
+                self.limits.setdefault(figure, []).append(value)
             for ranks in self.given.ranks:
                 for key in self.settings:
                     if time.monotonic() - begin > self.given.seconds:
@@ -176,19 +178,22 @@ class Rounds:
 
     def launch_one(self, setting, ranks, turn):
         machine.settle(self.given.settle)
+        distance = next(iter(limits_now(self.given, "--cache-line").values()), None)
+        self.distances += [distance] if distance else []
         start, busy, own = time.monotonic(), machine.busy_seconds(), machine.children_seconds()
         launched, error = launch(setting, ranks, self.given)
         wall = time.monotonic() - start
         taken = machine.busy_seconds() - busy - (machine.children_seconds() - own)
         others = max(0.0, taken) / (wall * os.cpu_count())
         self.disturbance.append(others)
-        self.rows += [{**row, "setting": setting.key, "ranks": ranks, "round": turn} for row in launched]
+        self.rows += [{**row, "setting": setting.key, "ranks": ranks, "round": turn, "cache_line_ns": distance}
+                      for row in launched]
         failed = f"{setting.key}, {ranks} ranks, round {turn + 1}: {error}" if error else None
         if failed:
             self.errors.append(failed)
             self.failures[setting.key, ranks] = self.failures.get((setting.key, ranks), 0) + 1
         say(f"round {turn + 1}/{self.given.rounds}, {ranks} ranks, {setting.key}: {wall:.1f} s, others' CPU "
-            f"{others:.0%}" + (f"; FAILED: {failed}" if failed else ""))
+            f"{others:.0%}, cache line {distance or 0:.0f} ns" + (f"; FAILED: {failed}" if failed else ""))
 
 
 def runnable(given):
@@ -231,8 +236,7 @@ def main():
     rounds = Rounds(given, settings)
     rounds.run()
     summary = summarise(rounds.rows)
-    report = Report(given, facts, rounds.rows, summary, verdicts(summary, given), rounds.limits, rounds.errors,
-                    rounds.disturbance)
+    report = Report(given, facts, rounds, summary, verdicts(summary, given))
     print(report.markdown())
     for path, text in ((given.markdown, report.markdown), (given.html, report.html)):
         if path:

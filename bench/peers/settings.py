@@ -23,7 +23,8 @@ RELEASE_GATHER = tuple((f"MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM", "releas
 
 SETTINGS = {setting.key: setting for setting in (
     Setting("tutti", "tutti", "tutti_bench", "`tutti run`, ordinary memory; bound to cores where each rank has one"),
-    Setting("threads", "threads", "tutti_bench", "ranks as threads of one process, whose memory all can reach; bound likewise"),
+    Setting("threads", "threads", "tutti_bench",
+            "ranks as threads of one process, whose memory all can reach; bound likewise"),
     Setting("openmpi", "openmpi", "mpi_bench_openmpi", "`mpirun --oversubscribe`"),
     Setting("openmpi-ucx", "openmpi", "mpi_bench_openmpi",
             "`mpirun --oversubscribe --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any`",
