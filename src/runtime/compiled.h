@@ -22,6 +22,7 @@ struct PortEnd {
   std::vector<std::int32_t> readers;
   RingGeometry geometry;
   bool acknowledged = true;
+  std::uint32_t per_round = 0;  // receiving end: messages taken in one round
 };
 
 struct CompiledOperand {

@@ -54,9 +54,11 @@ bool Connections::bind_receives(BoundProgram& program) {
       end->reader = found->reader;
       end->acknowledged = port.acknowledged;
       end->writer = port.writer;
+      end->window = found->window;
       known = receives_.emplace(port.id, std::move(end)).first;
     }
     program.receives[i] = known->second.get();
+    program.windows = program.windows || known->second->window != nullptr;
   }
   return program.unbound == 0;
 }

@@ -15,6 +15,10 @@ void Execution::start(BoundProgram& program, const Call& call, std::uint16_t epo
   call_ = call;
   epoch_ = epoch;
   lanes_left_ = 0;
+  for (std::size_t i = 0; program.windows && i < program.receives.size(); ++i) {
+    const ReceiveEnd& end = *program.receives[i];
+    if (end.window != nullptr) *end.window = {end.next, end.next + program.code.receives[i].per_round * call.rounds};
+  }
   for (std::size_t lane = 0; lane < program.code.lanes(); ++lane) {
     program.cursors[lane] = {};
     const bool empty = program.code.lane_begin[lane] == program.code.lane_begin[lane + 1];

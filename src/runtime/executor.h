@@ -33,6 +33,7 @@ struct ReceiveEnd {
   bool acknowledged = true;
   std::int32_t writer = 0;
   std::uint64_t next = 0;
+  ReadWindow* window = nullptr;  // of a transport that wants to know
 };
 
 // A compiled program with its ends, and the memory an execution needs, so that a repeated call allocates nothing.
@@ -45,6 +46,7 @@ struct BoundProgram {
   std::vector<SendEnd*> sends;        // parallel to code.sends
   std::vector<ReceiveEnd*> receives;  // parallel to code.receives; null until the peer has made the ring
   std::size_t unbound = 0;            // how many of `receives` are null
+  bool windows = false;               // some of `receives` have a window
   std::vector<Cursor> cursors;        // one per lane
   std::vector<ReduceInput> inputs;    // room for the largest step
   std::vector<ReduceOutput> outputs;

@@ -44,8 +44,9 @@ class Lowering {
     compiled.in_begin = static_cast<std::uint32_t>(out_.operands.size());
     for (const Operand& operand : step.in) {
       const bool recv = operand.kind == Operand::Kind::recv;
-      out_.operands.push_back(
-          {operand.kind, operand.buffer, operand.prescale, recv ? end_of(operand.index, false) : operand.index});
+      const std::int32_t index = recv ? end_of(operand.index, false) : operand.index;
+      if (recv) ++out_.receives[static_cast<std::size_t>(index)].per_round;
+      out_.operands.push_back({operand.kind, operand.buffer, operand.prescale, index});
     }
     compiled.in_end = static_cast<std::uint32_t>(out_.operands.size());
     compiled.out_begin = static_cast<std::uint32_t>(out_.destinations.size());

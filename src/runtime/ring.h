@@ -62,6 +62,15 @@ struct Ring {
   }
 };
 
+// The messages [begin, end) that a reader takes in its operation at hand (before any: all there will ever be). A
+// transport that carries releases over a wire tells the writer of those that it needs to send the rest of them, and of
+// those of earlier operations, but not of others: the writer's process may have ended by then, and a byte that arrives
+// at a socket without an owner makes the kernel throw away what the socket has still to deliver.
+struct ReadWindow {
+  std::uint64_t begin = 0;
+  std::uint64_t end = ~std::uint64_t{0};
+};
+
 // Never zero, so that fresh memory holds no message.
 constexpr std::uint64_t stamp_of(std::uint16_t epoch, std::uint64_t message) {
   return std::uint64_t{epoch} << 48 | ((message + 1) & ((std::uint64_t{1} << 48) - 1));

@@ -47,18 +47,23 @@ void Runner::check_not_forked() const {
                 self() + ": this communicator was made before fork(); a child process must make its own");
 }
 
-void Runner::check_usable() const {
+// A rank that has died may have sent all that the call needs: then it is left to look_around() to find out, unless the
+// call needs nobody and would succeed by itself.
+void Runner::check_usable(const Request& request) const {
   check_not_forked();
   if (failed_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(failure_mutex_);
     throw *failure_;
   }
-  if (station_.control != nullptr && station_.control->fault_raised()) throw station_.control->fault();
+  if (station_.control == nullptr || !station_.control->fault_raised()) return;
+  const Error fault = station_.control->fault();
+  const bool sends_only = request.collective == Collective::broadcast && request.root == station_.rank;
+  if (fault.code() != ErrorCode::remote_error || sends_only) throw fault;
 }
 
 void Runner::run(const Request& request) {
   const CallGuard call(*this);
-  check_usable();
+  check_usable(request);
   if (queued_.load(std::memory_order_acquire) != 0) {  // behind the asynchronous operations in flight
     const auto state = enqueue(request);
     help(*state);
@@ -74,7 +79,7 @@ void Runner::run(const Request& request) {
 
 std::shared_ptr<Work::State> Runner::submit(const Request& request) {
   const CallGuard call(*this);
-  check_usable();
+  check_usable(request);
   auto state = enqueue(request);
   if (station_.engine == nullptr) {
     help(*state);  // alone: nothing to wait for

@@ -97,7 +97,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
 
   // runner.cc: calls, and who drives
   void check_not_forked() const;
-  void check_usable() const;
+  void check_usable(const Request& request) const;
   std::shared_ptr<Work::State> enqueue(const Request& request);
   std::shared_ptr<Work::State> front();
   void pop(Work::State& state);

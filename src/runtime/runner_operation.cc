@@ -58,7 +58,7 @@ Runner::Step Runner::step_or_fail(Operation& op) {
 Runner::Step Runner::step(Operation& op) {
   using Phase = Operation::Phase;
   if (op.phase == Phase::accepted) {
-    if (op.queued) check_usable();
+    if (op.queued) check_usable(op.request);
     prepare(op);
   }
   if (op.phase == Phase::connecting) {

@@ -15,8 +15,9 @@ constexpr Clock::duration kReportAgain = std::chrono::milliseconds(100);
 constexpr Clock::duration kMismatchPatience =
     std::chrono::milliseconds(500);  // for the control plane to name both calls
 
-// A rank that ends without destroying its communicator may have sent all that this operation needs.
-constexpr Clock::duration kGraceAfterDeath = std::chrono::milliseconds(50);
+// A rank that ends without destroying its communicator may have sent all that this operation needs. If not, the
+// operation stands still from then on; this long, for what goes by way of others.
+constexpr Clock::duration kGraceAfterDeath = std::chrono::milliseconds(250);
 constexpr std::size_t kLongestReason = 4096;
 
 std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
@@ -40,6 +41,9 @@ void Runner::look_around(Operation& op, Clock::duration waited) {
     if (fault.code() == ErrorCode::remote_error && waited < kGraceAfterDeath) return;
     return fail(op, fault);
   }
+  if (waited >= kGraceAfterDeath)
+    for (const Transport* mover : station_.movers)
+      if (const auto loss = mover->loss()) return fail(op, *loss);
   const Clock::time_point now = Clock::now();
   if (op.deadline == Clock::time_point{}) op.deadline = now - waited + station_.config.timeout;
   const bool mismatched = op.mismatched_rank >= 0;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/runtime/ring.h"
+#include "tutti/error.h"
 
 namespace tutti::runtime {
 
@@ -39,12 +40,17 @@ class Transport {
   struct Incoming {
     Ring ring;
     std::uint32_t reader = 0;
+    ReadWindow* window = nullptr;  // where the reader says what it takes, if the transport cares; lives like the ring
   };
   virtual std::optional<Incoming> find_ring(PortId port, int peer, std::uint32_t reader, const RingGeometry& geometry,
                                             bool acknowledged) = 0;
 
-  // Moves what can be moved without blocking; true if anything moved. Throws Error when a peer is lost.
+  // Moves what can be moved without blocking; true if anything moved. Throws Error when a peer sends garbage, and when
+  // one is lost for whom a message waits.
   virtual bool progress() = 0;
+  // A peer is lost from whom nothing more will come, and for whom nothing waits. What it had sent is in its rings, and
+  // may be all that is needed: that is for the caller to judge.
+  virtual std::optional<Error> loss() const { return std::nullopt; }
   // True when everything published has left this process, so that the operation may return.
   virtual bool drained() const { return true; }
   // Lets go of every ring but those of `kept`. All ranks do so at the same operation, when no message is in flight.

@@ -213,27 +213,6 @@ TEST_CASE("roots that differ are found out at the next call at the latest") {
   }
 }
 
-TEST_CASE("a process that ends without destroying its communicator fails nobody's finished operation") {
-  // Over shared memory. The kernel resets the TCP connections of a process that ends with unread bytes in them, and
-  // what the peer had not read is gone; docs/footguns.md says so.
-  const std::string transport = "shm";
-  for (int round = 0; round < 8; ++round) {
-    const auto endings = in_processes(
-        3,
-        [round](Communicator& comm) -> std::string {
-          std::vector<float> data(40000, 1.0f);
-          comm.all_reduce(std::span(data));
-          if (comm.rank() == round % 3) ::_exit(0);
-          return data.back() == 3 ? "ok" : "wrong";
-        },
-        config_for(transport));
-    for (int rank = 0; rank < 3; ++rank) {
-      INFO(transport << " round " << round << " rank " << rank);
-      if (rank != round % 3) CHECK(endings[static_cast<std::size_t>(rank)].message == "ok");
-    }
-  }
-}
-
 TEST_CASE("abort ends a blocked call on every rank within a second") {
   on_threads(3, [](Communicator& comm) {
     comm.barrier();

@@ -82,6 +82,7 @@ inline std::string fault_of(Transport& transport) {
   std::string message;
   until([&] {
     message = error_of([&] { transport.progress(); });
+    if (const auto loss = transport.loss(); loss && message.empty()) message = loss->what();
     return !message.empty();
   });
   return message;

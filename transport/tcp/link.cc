@@ -20,14 +20,16 @@ void Link::attach(base::Fd socket, const base::Address& address) {
 void Link::lose(const std::string& why) {
   lost_ = "rank " + std::to_string(rank_) + " lost the connection to rank " + std::to_string(peer_) + " at " +
           base::to_string(address_) + ": " + why;
-  throw Error(ErrorCode::remote_error, lost_);
 }
 
 bool Link::progress(bool look) {
-  if (!lost_.empty()) throw Error(ErrorCode::remote_error, lost_);
   bool moved = false;
-  if ((readable_ || look) && !ended_) moved = receive();
-  return send() || moved;
+  if (lost_.empty()) {
+    if ((readable_ || look) && !ended_) moved = receive();
+    moved = send() || moved;
+  }
+  if (!lost_.empty() && (fatal_ || sender_.pending())) throw Error(ErrorCode::remote_error, lost_);
+  return moved;
 }
 
 bool Link::receive() {
@@ -38,6 +40,7 @@ bool Link::receive() {
     result = receiver_.receive(socket_.get(), sender_, moved, error);
   } catch (const Error& fault) {
     lost_ = fault.what();
+    fatal_ = true;
     throw;
   }
   if (result == Receiver::Result::drained) {
@@ -61,6 +64,7 @@ bool Link::receive() {
 bool Link::may_end() const { return receiver_.left() || (rank_ > peer_ && !receiver_.heard()); }
 
 bool Link::send() {
+  if (!lost_.empty()) return false;
   if (ended_ || send_error_ != 0) {
     if ((ended_ || receiver_.left()) && sender_.pending())
       lose(receiver_.left() ? "it has left the communicator, but a message for it is waiting"

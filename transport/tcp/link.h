@@ -24,8 +24,8 @@ class Link {
 
   void attach(base::Fd socket, const base::Address& address);
 
-  // Moves what can be moved. Throws Error(remote_error) when the peer is lost, and again at each further call.
-  // `look` reads without having been told that there is something.
+  // Moves what can be moved. Throws Error(remote_error) when the peer has sent garbage or is lost with a message
+  // waiting for it, and again at each further call. `look` reads without having been told that there is something.
   bool progress(bool look);
   // The socket may have become readable and writable. `ending`: the peer's last byte has come, or an error; there will
   // be no further event, so it is read until it says so itself.
@@ -34,7 +34,9 @@ class Link {
     ending_ = ending_ || ending;
   }
   bool blocked() const { return !writable_; }
+  // The peer is gone without a goodbye: no more will come from it. All that it had sent has been read.
   bool lost() const { return !lost_.empty(); }
+  const std::string& loss() const { return lost_; }
 
   // Something published has not been taken by the peer's host yet.
   bool unsent() const;
@@ -48,7 +50,7 @@ class Link {
   bool receive();
   bool send();
   bool may_end() const;
-  [[noreturn]] void lose(const std::string& why);
+  void lose(const std::string& why);
 
   int rank_, peer_;
   base::Fd socket_;
@@ -61,6 +63,7 @@ class Link {
   bool ended_ = false;  // the peer's last byte has been read
   int send_error_ = 0;  // errno; the reading half is drained before it is reported, for the peer may have said goodbye
   std::string lost_;    // the message of the fault
+  bool fatal_ = false;  // it is one whatever the peer had sent
 };
 
 }  // namespace tutti::transport::tcp

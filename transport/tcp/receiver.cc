@@ -19,6 +19,11 @@ const Ring* Receiver::find(runtime::PortId id) const {
   return number == numbers_.end() ? nullptr : &ports_[number->second].ring;
 }
 
+runtime::ReadWindow* Receiver::window(runtime::PortId id) const {
+  const Port& port = ports_[numbers_.at(id)];
+  return port.acknowledged ? port.window.get() : nullptr;
+}
+
 Ring Receiver::claim(runtime::PortId id, std::uint32_t reader, const runtime::RingGeometry& geometry,
                      bool acknowledged) {
   void* memory = ::operator new (geometry.bytes(), std::align_val_t{runtime::kReaderLine});
@@ -164,8 +169,11 @@ bool Receiver::next_credit(Frame& frame) {
     Port& port = ports_[turn_];
     if (!port.acknowledged || !port.told) continue;
     // Half a ring at a time. The writer never waits for less: when it has no credit, either half a ring is released and
-    // told, or more than half a ring is here to be released.
-    const std::uint64_t released = std::min(port.released(), port.next);
+    // told (at the latest when this rank enters the operation), or more than half a ring is here to be released.
+    std::uint64_t released = std::min(port.released(), port.next);
+    // What the writer may send without further credit is all of this operation: it may have ended (see ReadWindow).
+    const bool enough = port.credited + port.ring.geometry.slots >= port.window->end;
+    if (enough) released = std::min(released, port.window->begin);
     if (released < port.credited + std::max<std::uint32_t>(1, port.ring.geometry.slots / 2)) continue;
     port.credited = released;
     frame.port = static_cast<std::uint32_t>(turn_);

@@ -32,6 +32,9 @@ class Receiver {
   runtime::Ring claim(runtime::PortId id, std::uint32_t reader, const runtime::RingGeometry& geometry,
                       bool acknowledged);
 
+  // What the reader of a claimed, acknowledged port takes in its operation at hand; null for others.
+  runtime::ReadWindow* window(runtime::PortId id) const;
+
   // Forgets all rings but those of `kept` (see Transport::forget_all_but); their bytes.
   std::size_t forget_all_but(std::span<const runtime::PortId> kept);
 
@@ -72,6 +75,7 @@ class Receiver {
     bool told = false;           // the peer knows of it
     std::uint64_t next = 0;      // message
     std::uint64_t credited = 0;  // released messages that the peer knows of
+    std::unique_ptr<runtime::ReadWindow> window = std::make_unique<runtime::ReadWindow>();
 
     // Acquire, for the reader's release store: it has read the slots that the next payloads go into.
     std::uint64_t released() const { return ring.released(reader).load(std::memory_order_acquire); }

@@ -60,6 +60,7 @@ class TcpTransport final : public runtime::Transport {
   std::optional<Incoming> find_ring(runtime::PortId port, int peer, std::uint32_t reader,
                                     const runtime::RingGeometry& geometry, bool acknowledged) override;
   bool progress() override;
+  std::optional<Error> loss() const override;
   bool drained() const override;
   void forget_all_but(std::span<const runtime::PortId> kept) override;
   void flush(std::chrono::steady_clock::time_point deadline) override;
@@ -167,9 +168,10 @@ std::optional<runtime::Transport::Incoming> TcpTransport::find_ring(runtime::Por
                                                                     const runtime::RingGeometry& geometry,
                                                                     bool acknowledged) {
   Receiver& receiver = link(peer).receiver();
-  if (const runtime::Ring* ring = receiver.find(port)) return Incoming{*ring, reader};
+  if (const runtime::Ring* ring = receiver.find(port)) return Incoming{*ring, reader, receiver.window(port)};
   reserve(port, peer, geometry);
-  const Incoming incoming{receiver.claim(port, reader, geometry, acknowledged), reader};
+  const runtime::Ring ring = receiver.claim(port, reader, geometry, acknowledged);
+  const Incoming incoming{ring, reader, receiver.window(port)};
   lobby_.want(peer);
   return incoming;
 }
@@ -191,6 +193,12 @@ void TcpTransport::reserve(runtime::PortId port, int peer, const runtime::RingGe
 }
 
 bool TcpTransport::progress() { return advance(false); }
+
+std::optional<Error> TcpTransport::loss() const {
+  for (const Link* link : connected_)
+    if (link->lost()) return Error(ErrorCode::remote_error, link->loss());
+  return std::nullopt;
+}
 
 // `patient`: the caller itself keeps the connect timeout.
 bool TcpTransport::advance(bool patient) {
