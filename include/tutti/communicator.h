@@ -11,7 +11,8 @@
 // abort(), which any thread may call at any time. Different communicators are independent.
 // Blocking: collectives return when this rank's output is complete and its input may be overwritten.
 // Errors: Error, with a message that names ranks; after remote_error, timeout or aborted the communicator can only be
-// destroyed. The destructor never waits for other ranks longer than a short stated bound (kLeaveTimeout).
+// destroyed. The destructor never waits for other ranks longer than a short stated bound (kLeaveTimeout). One that was
+// moved from can be destroyed and assigned to; all else throws Error(invalid_usage).
 #pragma once
 
 #include <chrono>
@@ -52,7 +53,9 @@ struct PlanInfo {
   double runner_up_us = 0;
 };
 
-// A call in progress. Movable, owns the operation: the destructor waits for it (and swallows its error).
+// A call in progress. Movable, owns the operation: the destructor waits for it (and swallows its error). One that holds
+// no operation (default-made, moved from) can be destroyed and assigned to; wait() and test() throw
+// Error(invalid_usage).
 class Work {
  public:
   struct State;
@@ -66,6 +69,7 @@ class Work {
   bool test() const;  // true when it is complete, failed or not; never blocks
 
  private:
+  State& state() const;
   std::shared_ptr<State> state_;
 };
 
@@ -122,6 +126,7 @@ class Communicator {
  private:
   struct Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
+  Impl& impl() const;
   std::unique_ptr<Impl> impl_;
 };
 

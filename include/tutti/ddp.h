@@ -72,8 +72,8 @@ class Ddp {
   // Over something else that can sum, for tests.
   Ddp(std::shared_ptr<ddp::Group> group, std::vector<Parameter> parameters, DdpOptions options = {});
   Ddp(Ddp&&) noexcept;
-  Ddp& operator=(Ddp&&) noexcept;
-  ~Ddp();  // waits for buckets in flight
+  Ddp& operator=(Ddp&&) noexcept;  // one that was moved from throws Error(invalid_usage) when it is used
+  ~Ddp();                          // waits for buckets in flight
 
   // Starts a backward pass over `samples` samples of this rank. The gradients that follow are the *mean* over these
   // samples and overwrite those of the pass before. With 0 samples gradients are not read, nor is gradient_ready()
@@ -120,6 +120,7 @@ class Ddp {
 
  private:
   struct Impl;
+  Impl& impl() const;
   std::unique_ptr<Impl> impl_;
 };
 

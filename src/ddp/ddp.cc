@@ -263,44 +263,50 @@ Ddp::Ddp(Ddp&&) noexcept = default;
 Ddp& Ddp::operator=(Ddp&&) noexcept = default;
 Ddp::~Ddp() = default;
 
-void Ddp::begin_backward(std::size_t samples) { impl_->begin(samples); }
-void Ddp::gradient_ready(std::size_t parameter) { impl_->gradient_ready(parameter); }
+Ddp::Impl& Ddp::impl() const {
+  if (impl_ == nullptr)
+    throw Error(ErrorCode::invalid_usage, "this Ddp holds nothing: it was moved from; use the one it was moved to");
+  return *impl_;
+}
+
+void Ddp::begin_backward(std::size_t samples) { impl().begin(samples); }
+void Ddp::gradient_ready(std::size_t parameter) { impl().gradient_ready(parameter); }
 
 void Ddp::gradient_ready(std::string_view name) {
-  const auto found = impl_->index_of.find(name);
-  if (found == impl_->index_of.end()) {
+  const auto found = impl().index_of.find(name);
+  if (found == impl().index_of.end()) {
     std::string valid;
-    for (const Parameter& parameter : impl_->parameters) valid += (valid.empty() ? "'" : ", '") + parameter.name + "'";
+    for (const Parameter& parameter : impl().parameters) valid += (valid.empty() ? "'" : ", '") + parameter.name + "'";
     throw Error(ErrorCode::invalid_argument,
                 "Ddp: gradient_ready('" + std::string(name) + "') names no parameter; valid: " + valid + ".");
   }
-  impl_->gradient_ready(found->second);
+  impl().gradient_ready(found->second);
 }
 
-std::size_t Ddp::finish() { return impl_->finish(); }
+std::size_t Ddp::finish() { return impl().finish(); }
 
 Ddp::NoSync::NoSync(int* depth) : depth_(depth) { ++*depth_; }
 Ddp::NoSync::NoSync(NoSync&& other) noexcept : depth_(std::exchange(other.depth_, nullptr)) {}
 Ddp::NoSync::~NoSync() {
   if (depth_ != nullptr) --*depth_;
 }
-Ddp::NoSync Ddp::no_sync() { return NoSync(&impl_->no_sync_depth); }
+Ddp::NoSync Ddp::no_sync() { return NoSync(&impl().no_sync_depth); }
 
-std::uint64_t Ddp::assert_in_sync() { return ddp::check_values(*impl_->group, impl_->parameters); }
+std::uint64_t Ddp::assert_in_sync() { return ddp::check_values(*impl().group, impl().parameters); }
 
 DdpStatistics Ddp::statistics() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->statistics;
+  const std::lock_guard lock(impl().mutex);
+  return impl().statistics;
 }
 
 void Ddp::reset_statistics() {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->statistics = {};
+  const std::lock_guard lock(impl().mutex);
+  impl().statistics = {};
 }
 
 std::vector<std::vector<std::size_t>> Ddp::buckets() const {
   std::vector<std::vector<std::size_t>> all;
-  for (const Impl::Bucket& bucket : impl_->buckets) {
+  for (const Impl::Bucket& bucket : impl().buckets) {
     all.emplace_back();
     for (const auto& place : bucket.layout.places) all.back().push_back(place.parameter);
   }

@@ -81,17 +81,24 @@ Communicator::~Communicator() {
   if (impl_ != nullptr) impl_->runner->close();
 }
 
-int Communicator::rank() const { return impl_->runner->station().rank; }
-int Communicator::size() const { return impl_->runner->station().size; }
-int Communicator::local_rank() const { return impl_->runner->station().local_rank; }
-int Communicator::local_size() const { return impl_->runner->station().local_size; }
+Communicator::Impl& Communicator::impl() const {
+  if (impl_ == nullptr)
+    throw Error(ErrorCode::invalid_usage,
+                "this Communicator holds no connection: it was moved from; use the one it was moved to");
+  return *impl_;
+}
+
+int Communicator::rank() const { return impl().runner->station().rank; }
+int Communicator::size() const { return impl().runner->station().size; }
+int Communicator::local_rank() const { return impl().runner->station().local_rank; }
+int Communicator::local_size() const { return impl().runner->station().local_size; }
 
 void Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) {
-  impl_->runner->run(all_reduce_request(*this, input, output, count, type, op));
+  impl().runner->run(all_reduce_request(*this, input, output, count, type, op));
 }
 
 Work Communicator::all_reduce_async(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) {
-  return Work(impl_->runner->submit(all_reduce_request(*this, input, output, count, type, op)));
+  return Work(impl().runner->submit(all_reduce_request(*this, input, output, count, type, op)));
 }
 
 void Communicator::broadcast(void* data, std::size_t count, DataType type, int root) {
@@ -99,7 +106,7 @@ void Communicator::broadcast(void* data, std::size_t count, DataType type, int r
   check_buffers(*this, request, 1, 1);
   if (root < 0 || root >= size())
     reject(*this, "the root is " + std::to_string(root) + "; valid: 0 to " + std::to_string(size() - 1));
-  impl_->runner->run(request);
+  impl().runner->run(request);
 }
 
 void Communicator::all_gather(const void* input, void* output, std::size_t count, DataType type) {
@@ -110,19 +117,19 @@ void Communicator::all_gather(const void* input, void* output, std::size_t count
   const auto* own_block = static_cast<const std::byte*>(output) + static_cast<std::size_t>(rank()) * bytes;
   if (input != own_block && overlap(input, bytes, output, bytes * ranks))
     reject(*this, "input of all_gather overlaps the output without being this rank's block of it");
-  impl_->runner->run(request);
+  impl().runner->run(request);
 }
 
 void Communicator::barrier() {
-  impl_->runner->run({Collective::barrier, DataType::int8, ReduceOp::sum, 0, nullptr, nullptr, 0});
+  impl().runner->run({Collective::barrier, DataType::int8, ReduceOp::sum, 0, nullptr, nullptr, 0});
 }
 
-void Communicator::abort(const std::string& reason) { impl_->runner->abort(reason); }
+void Communicator::abort(const std::string& reason) { impl().runner->abort(reason); }
 
 PlanInfo Communicator::explain(Collective collective, std::size_t count, DataType type, ReduceOp op) const {
   check_enum(*this, "the collective", static_cast<unsigned>(collective), kCollectives);
   check_enum(*this, "the data type", static_cast<unsigned>(type), kDataTypes);
-  return impl_->runner->with_planner([&](planner::Planner& planner) {
+  return impl().runner->with_planner([&](planner::Planner& planner) {
     const planner::Plan& plan = planner.plan(collective, type, op, 0, count);
     PlanInfo info;
     info.algorithm = plan.schedule->name;
@@ -137,10 +144,10 @@ PlanInfo Communicator::explain(Collective collective, std::size_t count, DataTyp
 
 std::vector<std::string> Communicator::algorithms(Collective collective) const {
   check_enum(*this, "the collective", static_cast<unsigned>(collective), kCollectives);
-  return impl_->runner->with_planner([&](planner::Planner& planner) { return planner.algorithms(collective); });
+  return impl().runner->with_planner([&](planner::Planner& planner) { return planner.algorithms(collective); });
 }
 
-void Communicator::force_algorithm(const std::string& name) { impl_->runner->force_algorithm(name); }
+void Communicator::force_algorithm(const std::string& name) { impl().runner->force_algorithm(name); }
 
 Work::Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
@@ -161,10 +168,15 @@ Work::~Work() {
   }
 }
 
-void Work::wait() {
-  if (state_ != nullptr) state_->runner->wait(*state_);
+Work::State& Work::state() const {
+  if (state_ == nullptr)
+    throw Error(ErrorCode::invalid_usage,
+                "this Work holds no operation: it was moved from, or nothing was ever moved into it");
+  return *state_;
 }
 
-bool Work::test() const { return state_ == nullptr || state_->done.load(std::memory_order_acquire); }
+void Work::wait() { state().runner->wait(*state_); }
+
+bool Work::test() const { return state().done.load(std::memory_order_acquire); }
 
 }  // namespace tutti

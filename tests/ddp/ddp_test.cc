@@ -3,6 +3,7 @@
 #include <random>
 
 #include "tests/ddp/thread_group.h"
+#include "tutti/communicator.h"
 #include "tutti/ddp.h"
 
 using Catch::Contains;
@@ -320,4 +321,17 @@ TEST_CASE("assert_in_sync names the parameter and the ranks that differ in one b
   for (const std::string& text : errors)
     CHECK_THAT(text, Contains("parameter 'p3' on ranks 1, 3 are not those of rank 0"));
   CHECK(sums == std::vector<std::uint64_t>(4, sums[0]));
+}
+
+TEST_CASE("a Ddp that was moved from says so") {
+  std::vector<tutti::Communicator> alone = tutti::Communicator::connect_threads(1);
+  Model model({3});
+  Ddp first(alone[0], model.parameters());
+  Ddp second = std::move(first);
+  CHECK_THROWS_WITH(first.begin_backward(1), Contains("Ddp") && Contains("moved from"));
+  CHECK_THROWS_WITH(first.gradient_ready(0), Contains("moved from"));
+  CHECK_THROWS_WITH(first.finish(), Contains("moved from"));
+  CHECK_THROWS_WITH(first.statistics(), Contains("moved from"));
+  second.begin_backward(0);
+  CHECK(second.finish() == 0);
 }

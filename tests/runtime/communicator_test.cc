@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -242,4 +243,55 @@ TEST_CASE("calls that make no sense are refused by name and have no effect") {
     comm.all_reduce(std::span(data));
     expect(data[0] == 2.0f, "the communicator still works");
   });
+}
+
+TEST_CASE("what was moved from says so, and can be assigned to and destroyed") {
+  std::vector<Communicator> worlds = Communicator::connect_threads(2);
+  std::vector<std::int32_t> data(3, 1), all(6);
+  const auto* input = data.data();
+  Communicator first = std::move(worlds[0]), second = std::move(worlds[1]);
+  Communicator& gone = worlds[0];
+  const std::vector<std::pair<const char*, std::function<void()>>> uses{
+      {"rank", [&] { gone.rank(); }},
+      {"size", [&] { gone.size(); }},
+      {"local_rank", [&] { gone.local_rank(); }},
+      {"local_size", [&] { gone.local_size(); }},
+      {"all_reduce", [&] { gone.all_reduce(std::span(data)); }},
+      {"all_reduce of null", [&] { gone.all_reduce(nullptr, nullptr, 3, DataType::float32); }},
+      {"all_reduce_async", [&] { gone.all_reduce_async(std::span(data)); }},
+      {"broadcast", [&] { gone.broadcast(std::span(data), 0); }},
+      {"all_gather", [&] { gone.all_gather(input, all.data(), 3, DataType::int32); }},
+      {"barrier", [&] { gone.barrier(); }},
+      {"abort", [&] { gone.abort("test"); }},
+      {"explain", [&] { gone.explain(Collective::all_reduce, 3, DataType::int32); }},
+      {"algorithms", [&] { gone.algorithms(Collective::all_reduce); }},
+      {"force_algorithm", [&] { gone.force_algorithm("ring"); }},
+  };
+  for (const auto& [name, use] : uses) {
+    INFO(name);
+    try {
+      use();
+      FAIL_CHECK("no error");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::invalid_usage);
+      CHECK_THAT(error.what(), Catch::Contains("Communicator") && Catch::Contains("moved from"));
+    }
+  }
+  gone = std::move(first);
+  CHECK(gone.rank() == 0);
+
+  Work none;
+  Work work = gone.all_reduce_async(std::span(data));
+  Work kept = std::move(work);
+  second.all_reduce(all.data(), all.data(), 3, DataType::int32);
+  for (Work* empty : {&none, &work}) {
+    CHECK_THROWS_WITH(empty->wait(), Catch::Contains("Work") && Catch::Contains("moved from"));
+    CHECK_THROWS_WITH(empty->test(), Catch::Contains("Work") && Catch::Contains("moved from"));
+  }
+  kept.wait();
+  CHECK(kept.test());
+  kept.wait();  // again
+  none = std::move(kept);
+  none.wait();
+  CHECK(data == std::vector<std::int32_t>(3, 1));
 }
