@@ -23,6 +23,15 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+template <class Number>
+Number parse_whole(std::string_view source, std::string_view text, Number low, Number high) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high)
+    reject(source, text, "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+  return value;
+}
+
 struct NumberAndUnit {
   double number;
   std::string unit;  // lower case
@@ -45,11 +54,11 @@ std::optional<std::string> env(const char* name) {
 }
 
 std::int64_t parse_integer(std::string_view source, std::string_view text, std::int64_t low, std::int64_t high) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high)
-    reject(source, text, "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
-  return value;
+  return parse_whole(source, text, low, high);
+}
+
+std::uint64_t parse_unsigned(std::string_view source, std::string_view text, std::uint64_t low, std::uint64_t high) {
+  return parse_whole(source, text, low, high);
 }
 
 std::size_t parse_bytes(std::string_view source, std::string_view text) {

@@ -18,6 +18,9 @@ std::optional<std::string> env(const char* name);
 // A whole number in [low, high], decimal digits only (and a leading minus).
 std::int64_t parse_integer(std::string_view source, std::string_view text, std::int64_t low, std::int64_t high);
 
+// The same without a sign, for numbers that need all 64 bits.
+std::uint64_t parse_unsigned(std::string_view source, std::string_view text, std::uint64_t low, std::uint64_t high);
+
 // Bytes: "64", "4K", "1.5M", "2GiB", upper or lower case; K, M and G are powers of 1024.
 std::size_t parse_bytes(std::string_view source, std::string_view text);
 

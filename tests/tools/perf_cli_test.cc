@@ -138,3 +138,33 @@ TEST_CASE("tutti compare names bad values") {
     CHECK_THAT(result.output, Catch::Contains("tutti compare: "));
   }
 }
+
+TEST_CASE("a negative number is refused with flag, value and valid values, whatever the command") {
+  const std::string plan = kTutti + " plan --algo ring --ranks 4", size = " --size 64K";
+  const std::string simulate = kTutti + " simulate --algo ring --ranks 4" + size;
+  const std::string explain = kTutti + " explain --ranks 4" + size;
+  const std::vector<std::pair<std::string, std::vector<std::string>>> commands{
+      {kPerf, {"-b", "-e", "-i", "-f", "-n", "-w", "-m", "-N", "-z", "-a", "-C", "-I",
+               "-K", "-u", "-t", "-g", "-c", "-T", "-S", "-M", "-p", "-r", "-G", "-R"}},
+      {kTutti + " compare", {"--ranks", "--sizes", "--rounds"}},
+      {kTutti + " run -n 2", {"--timeout", "--grace", "--master-port"}},
+      {kTutti + " run", {"-n"}},
+      {kTutti + " train",
+       {"--widths", "--epochs", "--batch", "--seed", "--ranks", "--bucket-mb", "--lr", "--momentum"}},
+      {plan, {"--root", "--lanes", "--size"}},
+      {kTutti + " plan --algo ring", {"--ranks"}},
+      {simulate,
+       {"--alpha", "--beta", "--gamma", "--hosts", "--remote-alpha", "--remote-beta", "--slots", "--slot-size"}},
+      {explain, {"--hosts", "--cores", "--buffer-limit", "--root"}},
+  };
+  for (const auto& [command, flags] : commands)
+    for (const std::string& flag : flags) {
+      const std::string program = command.find(" run") != std::string::npos ? " -- true" : "";
+      const Result result = run(command + " " + flag + " -7" + program + " 2>&1");
+      INFO(command << " " << flag << "\n" << result.output);
+      CHECK((result.status == 1 || result.status == 2));
+      CHECK_THAT(result.output, Catch::Contains(flag + " is '-7") || Catch::Contains(flag + " is -7"));
+      CHECK_THAT(result.output, Catch::Contains("valid"));
+      CHECK_THAT(result.output, !Catch::Contains("18446744073709551609"));
+    }
+}

@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/planner/profile.h"
 #include "tools/tutti/commands.h"
+#include "tools/tutti/number_flag.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {
@@ -105,9 +106,8 @@ void add_compare(CLI::App& app) {
   command->add_option("--sizes", flags->sizes, "FROM:TO:xFACTOR, FROM:TO:+STEP or a list of sizes")
       ->capture_default_str();
   command->add_option("--algos", flags->algorithms, "all, or names: ring,tree,...")->capture_default_str();
-  command->add_option("--rounds", flags->rounds, "Turns of each algorithm at each size")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  add_number(*command, "--rounds", flags->rounds, 1, 1000, "Turns of each algorithm at each size")
+      ->default_str(std::to_string(flags->rounds));
   command->add_option("--type", flags->type, "Element type")->capture_default_str();
   command->add_option("--op", flags->op, "sum, prod, min, max or avg")->capture_default_str();
   CLI::Option* processes = command->add_flag("--processes", flags->processes, "Ranks are processes (default)");

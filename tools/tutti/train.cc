@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <thread>
 
 #include "tools/tutti/commands.h"
+#include "tools/tutti/number_flag.h"
 
 namespace tutti::tools {
 namespace {
@@ -67,9 +69,6 @@ void check(const Flags& flags) {
     refuse("--momentum is " + std::to_string(flags.settings.momentum) + "; valid: from 0 to below 1");
   if (!(flags.bucket_mb >= 0 && flags.bucket_mb <= 4096))
     refuse("--bucket-mb is " + std::to_string(flags.bucket_mb) + "; valid: from 0 to 4096");
-  for (const std::size_t width : flags.widths)
-    if (width == 0 || width > 65536)
-      refuse("--widths has a layer of " + std::to_string(width) + "; valid: numbers from 1 to 65536");
 }
 
 // The whole widths: given and fitting the data, or the data's with the default hidden layers.
@@ -191,21 +190,20 @@ void add_train(CLI::App& app) {
   command->add_option("--label", flags->label, "The column of a CSV file that holds the label: first or last")
       ->check(CLI::IsMember({"first", "last"}))
       ->capture_default_str();
-  command->add_option("--widths", flags->widths, "Inputs, hidden layers and classes (default: the data's, with 128,64)")
-      ->delimiter(',');
-  command
-      ->add_option("--epochs", flags->epochs,
-                   "Passes over the training samples (default: 30 for fewer than 10000 samples, else 10)")
-      ->check(CLI::Range(1, 1'000'000));
-  command->add_option("--batch", flags->batch, "Samples in a step, over all ranks (default: 16, else 128)")
-      ->check(CLI::Range(1, 100'000'000));
+  add_numbers(*command, "--widths", flags->widths, 1, 65536,
+              "Inputs, hidden layers and classes (default: the data's, with 128,64)");
+  add_number(*command, "--epochs", flags->epochs, 1, 1'000'000,
+             "Passes over the training samples (default: 30 for fewer than 10000 samples, else 10)");
+  add_number(*command, "--batch", flags->batch, 1, 100'000'000,
+             "Samples in a step, over all ranks (default: 16, else 128)");
   command->add_option("--lr", flags->settings.rate, "Learning rate at the start; it falls to 0 along a cosine")
       ->capture_default_str();
   command->add_option("--momentum", flags->settings.momentum, "Momentum")->capture_default_str();
-  command->add_option("--seed", flags->settings.seed, "Of the held-out samples, the weights and the order of samples")
-      ->capture_default_str();
-  command->add_option("--ranks", flags->ranks, "Ranks as threads of this process, when no launcher has started it")
-      ->check(CLI::Range(1, 64));
+  add_number(*command, "--seed", flags->settings.seed, 0, std::numeric_limits<std::uint64_t>::max(),
+             "Of the held-out samples, the weights and the order of samples")
+      ->default_str(std::to_string(flags->settings.seed));
+  add_number(*command, "--ranks", flags->ranks, 1, 64,
+             "Ranks as threads of this process, when no launcher has started it");
   command->add_option("--bucket-mb", flags->bucket_mb, "Size of gradient buckets in MiB; 0: one for each parameter")
       ->capture_default_str();
   command->add_flag("--no-overlap", flags->no_overlap, "Communicate after the backward pass instead of during it");
