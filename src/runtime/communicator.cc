@@ -51,16 +51,35 @@ Request all_reduce_request(const Communicator& self, const void* input, void* ou
   return request;
 }
 
+// 0 is refused: to some it means "at once", to others "never", and no wait of this library is endless.
+void read_timeout(const char* name, std::chrono::milliseconds& timeout) {
+  const auto text = base::env(name);
+  if (!text) return;
+  timeout = base::parse_duration(name, *text);
+  if (timeout < std::chrono::milliseconds(1))
+    throw Error(ErrorCode::invalid_argument, std::string(name) + " is '" + *text +
+                                                 "'; valid: a duration from 1ms to 1000h (500ms, 10s, 5min, 2h; a bare "
+                                                 "number is seconds); no wait is endless, so 0 is none of them");
+}
+
+void read_buffer_limit(const char* name, std::size_t& limit) {
+  const auto text = base::env(name);
+  if (!text) return;
+  limit = base::parse_bytes(name, *text);
+  if (limit == 0 || limit > std::size_t{1} << 40)
+    throw Error(ErrorCode::invalid_argument, std::string(name) + " is '" + *text +
+                                                 "'; valid: more than 0 and at most 1T bytes, with K, M or G for "
+                                                 "powers of 1024 (512K, 64M)");
+}
+
 }  // namespace
 
 Config Config::from_environment() {
   Config config;
   base::check_log_environment();
-  if (const auto text = base::env("TUTTI_TIMEOUT")) config.timeout = base::parse_duration("TUTTI_TIMEOUT", *text);
-  if (const auto text = base::env("TUTTI_INIT_TIMEOUT"))
-    config.init_timeout = base::parse_duration("TUTTI_INIT_TIMEOUT", *text);
-  if (const auto text = base::env("TUTTI_BUFFER_LIMIT"))
-    config.buffer_limit = base::parse_bytes("TUTTI_BUFFER_LIMIT", *text);
+  read_timeout("TUTTI_TIMEOUT", config.timeout);
+  read_timeout("TUTTI_INIT_TIMEOUT", config.init_timeout);
+  read_buffer_limit("TUTTI_BUFFER_LIMIT", config.buffer_limit);
   if (const auto text = base::env("TUTTI_ALGO")) config.algorithm = *text;
   if (const auto text = base::env("TUTTI_TRANSPORT")) config.transport = *text;
   return config;

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/base/address.h"
+#include "src/base/env.h"
 #include "src/base/log.h"
+#include "src/base/variables.h"
 #include "src/runtime/facts.h"
 
 namespace tutti::runtime {
@@ -28,9 +31,18 @@ void check_config(const Config& config) {
   check_timeout("the timeout (TUTTI_TIMEOUT or Config::timeout)", config.timeout);
   check_timeout("the timeout of connecting (TUTTI_INIT_TIMEOUT or Config::init_timeout)", config.init_timeout);
   constexpr std::size_t kMost = std::size_t{1} << 40;
-  if (config.buffer_limit > kMost)
+  if (config.buffer_limit == 0 || config.buffer_limit > kMost)
     throw Error(ErrorCode::invalid_argument, "the buffer limit (TUTTI_BUFFER_LIMIT or Config::buffer_limit) is " +
-                                                 std::to_string(config.buffer_limit) + " bytes; valid: at most 1 TiB");
+                                                 std::to_string(config.buffer_limit) +
+                                                 " bytes; valid: more than 0 and at most 1 TiB");
+}
+
+// What no field of Config says, also where it will not be needed: a typo shall not wait for the day on which a rank is
+// on another host.
+void check_environment(const Job& job) {
+  constexpr const char* kInterfaces = "TUTTI_SOCKET_IFNAME";
+  if (const auto filter = base::env(kInterfaces)) base::filter_interfaces(kInterfaces, *filter, base::interfaces());
+  if (job.local_rank.value_or(0) == 0) base::warn_of_unknown_variables();  // once a host, if the launcher tells
 }
 
 class Connecting {
@@ -45,6 +57,7 @@ class Connecting {
     station_.kernels = parts_.kernels;
     station_.transport_of.assign(static_cast<std::size_t>(job_.size), nullptr);
     check_config(config_);
+    check_environment(job_);
     check_transport_name();
     if (job_.size == 1) {
       planner::World alone;

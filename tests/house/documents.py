@@ -14,6 +14,8 @@ SHOWN = {
     "README.md": "examples/all_reduce.cc",
     "docs/training.md": "examples/mlp/minimal.cc",
 }
+# Where the library's environment variables are listed, and where explained.
+VARIABLES, TABLE = "src/base/variables.h", "docs/design.md"
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)|<img [^>]*src=\"([^\"]+)\"")
 
 
@@ -26,6 +28,12 @@ def main():
         with open(os.path.join(root, source), encoding="utf-8") as file:
             if file.read() not in blocks:
                 faults.append(f"{document} does not show {source} as it is; copy the file into its ```cpp block")
+    with open(os.path.join(root, VARIABLES), encoding="utf-8") as file:
+        known = set(re.findall(r'"(TUTTI_\w+)"', file.read()))
+    rows = [line.split("|")[1] for line in tree.read_lines(root, TABLE) if line.startswith("| `TUTTI_")]
+    explained = set(re.findall(r"`(TUTTI_\w+)`", " ".join(rows)))
+    for name in sorted(known ^ explained):
+        faults.append(f"{name} is in {VARIABLES if name in known else TABLE} only, not in the other of {VARIABLES} and {TABLE}")
     documents = [path for path in tree.tracked_files(root) if path.endswith(".md")]
     for document in documents:
         for number, line in enumerate(tree.read_lines(root, document), 1):
