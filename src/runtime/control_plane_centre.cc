@@ -1,4 +1,7 @@
 // The engine's side of the control plane: requests to the centre and news from it.
+#include <algorithm>
+#include <utility>
+
 #include "src/base/log.h"
 #include "src/runtime/control_plane_core.h"
 #include "src/runtime/control_plane_report.h"
@@ -12,6 +15,7 @@ constexpr std::size_t kOverhead = 256;      // bytes of a frame beside its blobs
 constexpr milliseconds kAnswerTime{300};    // for ranks to answer a query
 constexpr milliseconds kCompareAfter{100};  // a record stalled so long is compared with ranks that have not reported
 constexpr std::size_t kOpenGathers = 4;
+constexpr milliseconds kMissingAfter{100};  // an exchange that takes so long is spoken of
 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
@@ -107,13 +111,27 @@ void ControlCore::gather(int from, Reader& reader) {
     auto& blobs = rounds_[round];
     blobs.resize(index(size_));
     blobs[index(from)] = Bytes(blob.begin(), blob.end());
-    for (const auto& each : blobs)
-      if (!each) return;
+    const bool complete = std::all_of(blobs.begin(), blobs.end(), [](const auto& each) { return each.has_value(); });
+    if (!complete && std::exchange(telling_, round) != round)
+      engine_->after(kMissingAfter, [weak = weak_from_this(), round] {
+        if (const auto self = weak.lock()) self->tell_missing(round);
+      });
+    if (!complete) return;
     all.u64(round);
     for (const auto& each : blobs) all.blob(*each);
     rounds_.erase(round);
   }
   to_all(kGathered, all.bytes());
+}
+
+// Members that wait hear for whom, so that each can say it when its deadline comes before the centre's.
+void ControlCore::tell_missing(std::uint64_t round) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!rounds_.count(round)) return;
+  }
+  telling_ = 0;
+  to_all(kMissing, Writer().u64(round).text(missing_of(round)).bytes());
 }
 
 void ControlCore::decide(ErrorCode code, const std::string& text) {
@@ -231,6 +249,12 @@ void ControlCore::on_news(const Frame& frame) {
       return to_centre(kState, answer.bytes());
     }
     case kReport: return take_report(reader);
+    case kMissing: {
+      const std::uint64_t round = reader.u64();
+      std::lock_guard lock(mutex_);
+      missing_ = {round, reader.text()};
+      return;
+    }
     case kLeft: {
       const std::uint32_t rank = reader.u32();
       {

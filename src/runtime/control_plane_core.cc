@@ -57,6 +57,7 @@ bool ControlCore::wait_until(Clock::time_point limit, const std::function<bool()
 std::string ControlCore::missing_of(std::uint64_t round) {
   std::vector<int> missing;
   std::lock_guard lock(mutex_);
+  if (rank_ != 0) return missing_.first == round ? missing_.second : "rank 0, which has not said who else is missing,";
   const auto found = rounds_.find(round);
   for (int rank = 0; rank < size_; ++rank)
     if (found == rounds_.end() || !found->second[static_cast<std::size_t>(rank)]) missing.push_back(rank);
@@ -82,10 +83,12 @@ std::vector<Bytes> ControlCore::all_gather(const Bytes& mine, Clock::time_point 
     self->to_centre(kGather, request);
   });
   const bool done = wait_until(deadline, [&] { return fault_ || gathered_.count(round); });
-  if (!done)
-    throw Error(ErrorCode::timeout, "rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
-                                        " waited in vain for " + (rank_ == 0 ? missing_of(round) : "rank 0") +
-                                        " to exchange connection facts over the control plane");
+  if (!done) {
+    const std::string text = "rank " + std::to_string(rank_) + " of " + std::to_string(size_) + " waited in vain for " +
+                             missing_of(round) + " to exchange connection facts over the control plane";
+    if (rank_ == 0) raise(ErrorCode::timeout, text);  // without the centre nobody gets any further
+    throw Error(ErrorCode::timeout, text);
+  }
   {
     std::lock_guard lock(mutex_);
     const auto found = gathered_.find(round);

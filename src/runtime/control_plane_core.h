@@ -7,7 +7,7 @@
 // centre has ended in good order nevertheless (orphans) hear of nothing more: a stall of theirs ends after a second.
 //
 // Messages               member -> centre               centre -> member
-//   gather                round, blob                    round, all blobs
+//   gather                round, blob                    round, all blobs; missing: round, who has given none yet
 //   fault                 code, text                     code, text           (the first one, to all)
 //   stall                 record                         compare: record      (whoever called otherwise sends a stall)
 //   inspect               id                             query: serial -> state: serial, state -> report: id, states
@@ -65,7 +65,8 @@ class ControlCore : public std::enable_shared_from_this<ControlCore> {
     kState,
     kReport,
     kLeave,
-    kLeft
+    kLeft,
+    kMissing
   };
   struct Fault {
     ErrorCode code;
@@ -91,6 +92,7 @@ class ControlCore : public std::enable_shared_from_this<ControlCore> {
   void on_centre_gone(const std::string& why);
   // Engine's thread: the centre's decisions.
   void gather(int from, Reader& reader);
+  void tell_missing(std::uint64_t round);
   void decide(ErrorCode code, const std::string& text);
   void stall(int from, const OperationRecord& record);
   void start_query(int from, std::uint64_t id);
@@ -119,6 +121,7 @@ class ControlCore : public std::enable_shared_from_this<ControlCore> {
   bool decided_ = false;                      // centre: a fault is out
   std::vector<Report> reports_;               // centre: each rank's last stall
   std::map<int, Query> queries_;              // centre: by inquirer
+  std::uint64_t telling_ = 0;                 // centre: the exchange of which tell_missing() will speak
   std::uint64_t serials_ = 0;
   Clock::time_point compared_{};
 
@@ -132,6 +135,7 @@ class ControlCore : public std::enable_shared_from_this<ControlCore> {
   std::uint64_t round_ = 0;
   std::map<std::uint64_t, std::vector<std::optional<Bytes>>> rounds_;  // centre: gathers in progress
   std::map<std::uint64_t, std::vector<Bytes>> gathered_;
+  std::pair<std::uint64_t, std::string> missing_;  // a member: what the centre last said of an exchange
   std::uint64_t inspections_ = 0;
   std::map<std::uint64_t, std::vector<std::optional<RankState>>> inspected_;
   std::vector<std::optional<std::uint64_t>> left_;

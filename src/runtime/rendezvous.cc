@@ -172,7 +172,7 @@ class Knocking {
 
   void log_progress(Clock::time_point now) {
     logged_ = now;
-    base::log(base::LogLevel::info, call_.caller + " has called at " + call_.where + " for " +
+    base::log(base::LogLevel::info, call_.caller + " is waiting for " + call_.where + ", for " +
                                         seconds_text(now - started_) + " in vain: " + reason_);
   }
 
@@ -183,7 +183,7 @@ class Knocking {
   }
   [[noreturn]] void throw_nobody() {
     throw Error(ErrorCode::remote_error,
-                call_.caller + ": nobody listens at " + call_.where + " (" + failure_ + "): " + call_.nobody);
+                call_.caller + ": nobody answers for " + call_.where + " (" + failure_ + "): " + call_.nobody);
   }
   [[noreturn]] void throw_starved() {
     throw Error(ErrorCode::system_error, call_.caller + " cannot call at " + call_.where + ": " + failure_);
@@ -243,20 +243,43 @@ std::vector<base::SocketAddress> resolve_all(const std::vector<std::string>& hos
 
 Channel knock(const Call& call) { return Knocking(call).run(); }
 
+namespace {
+
+// Whom a rank waits for as long as nobody has told it more.
+std::string opener_of(const Job& job) {
+  const std::string place = "the meeting at " + place_of(job.meeting);
+  return (job.source == "unique id" ? "the process that made the unique id, which opens " : "rank 0, which opens ") +
+         place;
+}
+
+// A meeting that ends before it has answered is called anew; should that fail, what it had said last is what the
+// caller needs to know.
+Channel knock_again(const Call& call, const std::string& progress, Clock::time_point started) {
+  try {
+    return knock(call);
+  } catch (const Error& error) {
+    if (progress.empty() || (error.code() != ErrorCode::timeout && error.code() != ErrorCode::remote_error)) throw;
+    throw Error(error.code(), call.caller + " waited " + seconds_text(Clock::now() - started) + " for " + progress +
+                                  "; that meeting has ended since, its holder has given up or died: " + error.what());
+  }
+}
+
+}  // namespace
+
 Roster meet(const Job& job, const Hello& hello, Clock::time_point deadline, std::string& near) {
   const std::string self = "rank " + std::to_string(job.rank);
   const Call call{job.meeting.secret,
                   Purpose::meeting,
                   encode(hello),
                   self,
-                  place_of(job.meeting),
+                  opener_of(job),
                   [&](std::string& why) { return find_meeting(job.meeting, why); },
                   job.source == "unique id" ? kUsedUp : "",
                   deadline};
   const auto started = Clock::now();
   std::string progress;
   for (;;) {
-    Channel channel = knock(call);
+    Channel channel = knock_again(call, progress, started);
     channel.set_limit(kRosterLimit);
     near = base::remote_address(channel.fd()).text();
     auto logged = Clock::now();
@@ -269,7 +292,7 @@ Roster meet(const Job& job, const Hello& hello, Clock::time_point deadline, std:
       }
       if (!frame && now >= deadline)
         throw Error(ErrorCode::timeout, self + " waited " + seconds_text(now - started) + " for " +
-                                            (progress.empty() ? "the meeting at " + call.where : progress));
+                                            (progress.empty() ? call.where : progress));
       if (!frame && channel.end().empty()) continue;
       if (!frame) break;  // the meeting is lost: knock again
       if (frame->type == kProgress) progress = Reader(frame->payload).text();

@@ -93,7 +93,7 @@ struct Call {
   Purpose purpose = Purpose::meeting;
   Bytes hello;
   std::string caller;  // "rank 3"
-  std::string where;   // "10.0.0.4:29500"
+  std::string where;   // "rank 0, which opens the meeting at 10.0.0.4:29500"
   std::function<std::vector<base::SocketAddress>(std::string& why)> find;
   std::string nobody;  // not empty: nobody listening is an error within a second, and this says what it means
   std::chrono::steady_clock::time_point deadline;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "src/runtime/engine.h"
+#include "src/runtime/rendezvous_auth.h"
 #include "tests/runtime/control_ranks.h"
 
 using namespace tutti;
@@ -324,4 +325,32 @@ TEST_CASE("a rank without descriptors to call says so", "[rendezvous]") {
   CHECK_THAT(child.wait(), Contains("rank 1 cannot call at 127.0.0.1:" + std::to_string(port)) &&
                                Contains("Too many open files (errno 24; this process may open ") &&
                                Contains("raise the limit with `ulimit -n`"));
+}
+
+TEST_CASE("who is missing is known to every rank, also when rank 0 has given up before it", "[control]") {
+  // Ranks of a launched job on one host, which meet at a name of rank 0's; its process ends when it gives up.
+  const auto job_of = [name = "job of " + std::to_string(::getpid())](int rank) {
+    Job job;
+    job.rank = rank;
+    job.size = 5;
+    job.source = "test";
+    job.meeting.name = name;
+    job.meeting.secret = secret_from_text("secret");
+    job.meeting.serve = rank == 0;
+    return job;
+  };
+  const auto failures = in_children(4, [&](int rank) {
+    if (rank != 2) ControlPlane::connect(job_of(rank), in(milliseconds(rank == 0 ? 700 : 1400)), {});
+  });
+  for (const int rank : {0, 1, 3})
+    CHECK_THAT(failures[std::size_t(rank)],
+               Contains("rank " + std::to_string(rank) + " waited ") && Contains(" for ranks 2, 4 of 5; 3 connected;"));
+  for (const int rank : {1, 3}) CHECK_THAT(failures[std::size_t(rank)], Contains("its holder has given up or died"));
+
+  const auto without = in_children(3, [&](int rank) {
+    if (rank != 0) ControlPlane::connect(job_of(rank), in(milliseconds(300)), {});
+  });
+  for (const int rank : {1, 2})
+    CHECK_THAT(without[std::size_t(rank)],
+               Contains("rank " + std::to_string(rank) + " could not reach rank 0, which opens"));
 }

@@ -227,9 +227,10 @@ TEST_CASE("a port in use is an error that says so", "[rendezvous]") {
 
 TEST_CASE("a meeting that nobody holds is an error that says where", "[rendezvous]") {
   const std::uint16_t port = free_port();
-  CHECK_THROWS_WITH(ControlPlane::connect(launched(1, 2, port), in(milliseconds(300)), {}),
-                    Contains("rank 1 could not reach 127.0.0.1:" + std::to_string(port)) &&
-                        Contains("Connection refused") && Contains("is rank 0 running"));
+  CHECK_THROWS_WITH(
+      ControlPlane::connect(launched(1, 2, port), in(milliseconds(300)), {}),
+      Contains("rank 1 could not reach rank 0, which opens the meeting at 127.0.0.1:" + std::to_string(port)) &&
+          Contains("Connection refused") && Contains("is rank 0 running"));
   CHECK_THROWS_WITH(ControlPlane::connect(launched(1, 2, port, "no-such-host.invalid"), in(milliseconds(300)), {}),
                     Contains("no-such-host.invalid"));
 }
@@ -237,7 +238,8 @@ TEST_CASE("a meeting that nobody holds is an error that says where", "[rendezvou
 TEST_CASE("a unique id that is used up is refused long before the deadline", "[rendezvous]") {
   const UniqueId id = UniqueId::create();
   CHECK(meet_all(2, [&](int rank) { return job_from_unique_id(id, rank, 2); }) == std::vector<std::string>(2));
-  CHECK_THROWS_WITH(connect(id, 0, 2), Contains("nobody listens at ") && Contains("have met or given up"));
+  CHECK_THROWS_WITH(connect(id, 0, 2), Contains("nobody answers for the process that made the unique id") &&
+                                           Contains("have met or given up"));
 }
 
 TEST_CASE("another job at the same port is waited for, then named", "[rendezvous]") {
