@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,10 +26,11 @@ namespace tutti::runtime {
 
 // What a rank is doing right now, for the report on a stuck operation. Filled by the callback of connect().
 struct RankState {
-  OperationRecord current;              // the last operation entered
-  bool running = false;                 // still in it
-  std::vector<OperationRecord> recent;  // the last operations entered, in any order; stays on this rank
-  std::string waiting;                  // "a message from rank 3 (port 7, message 12)"; empty when it does not wait
+  OperationRecord current;                     // the last operation entered
+  bool running = false;                        // still in it
+  std::vector<OperationRecord> recent;         // the last operations entered, in any order; stays on this rank
+  std::map<std::uint64_t, std::string> plans;  // OperationRecord::plan in words, for people; stays on this rank
+  std::string waiting;  // "a message from rank 3 (port 7, message 12)"; empty when it does not wait
 };
 
 class ControlPlane {

@@ -91,7 +91,7 @@ void ControlCore::on_request(int from, const Frame& frame) {
           static_cast<ErrorCode>(std::min<std::uint8_t>(reader.u8(), std::uint8_t(ErrorCode::internal_error)));
       return decide(code, reader.text());
     }
-    case kStall: return stall(from, take_record(reader));
+    case kStall: return stall(from, take_call(reader));
     case kInspect: return start_query(from, reader.u64());
     case kState: return answer_query(from, reader);
     case kLeave: return depart(from, reader.u64());
@@ -163,20 +163,21 @@ void ControlCore::on_centre_gone(const std::string& why) {
          who(0) + " died: its control connection " + (why == "closed" ? why : "broke: " + why));
 }
 
-void ControlCore::stall(int from, const OperationRecord& record) {
+void ControlCore::stall(int from, const StatedCall& call) {
+  const OperationRecord& record = call.record;
   if (const auto leaver = early_leaver(record))
     return decide(ErrorCode::remote_error,
                   *leaver + "; rank " + std::to_string(from) + " waits in " + describe(record));
   const auto now = Clock::now();
   Report& report = reports_[index(from)];
-  if (report.record != record) report.first = now;
-  report.record = record;
+  if (report.call.record != record) report.first = now;
+  report.call = call;
   report.last = now;
   for (int rank = 0; rank < size_; ++rank) {
-    const OperationRecord& other = reports_[index(rank)].record;
-    if (other.sequence != record.sequence || other == record) continue;
+    const StatedCall& other = reports_[index(rank)].call;
+    if (other.record.sequence != record.sequence || other.record == record) continue;
     const std::string text =
-        rank < from ? describe_mismatch(rank, other, from, record) : describe_mismatch(from, record, rank, other);
+        rank < from ? describe_mismatch(rank, other, from, call) : describe_mismatch(from, call, rank, other);
     base::log(base::LogLevel::error, text);
     return decide(ErrorCode::invalid_usage, text);
   }
@@ -301,7 +302,7 @@ void ControlCore::compare(const OperationRecord& record) {
   for (const OperationRecord& mine : state.recent) {
     if (mine.sequence != record.sequence || mine == record) continue;
     Writer report;
-    put(report, mine);
+    put(report, stated(mine, state));
     return to_centre(kStall, report.bytes());
   }
 }

@@ -162,7 +162,7 @@ void ControlCore::report_stall(const OperationRecord& record) {
   }
   engine_->post([self = shared_from_this(), record] {
     Writer request;
-    put(request, record);
+    put(request, stated(record, self->own_state()));
     self->to_centre(kStall, request.bytes());
   });
 }

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "src/runtime/control_plane.h"
+#include "src/runtime/control_plane_report.h"
 #include "src/runtime/engine.h"
 #include "src/runtime/rendezvous.h"
 #include "src/runtime/wire_line.h"
@@ -78,7 +79,7 @@ class ControlCore : public std::enable_shared_from_this<ControlCore> {
     std::vector<std::optional<RankState>> states;
   };
   struct Report {
-    OperationRecord record;
+    StatedCall call;
     Clock::time_point first{}, last{};
   };
 
@@ -94,7 +95,7 @@ class ControlCore : public std::enable_shared_from_this<ControlCore> {
   void gather(int from, Reader& reader);
   void tell_missing(std::uint64_t round);
   void decide(ErrorCode code, const std::string& text);
-  void stall(int from, const OperationRecord& record);
+  void stall(int from, const StatedCall& call);
   void start_query(int from, std::uint64_t id);
   void finish_query(int from);
   void answer_query(int from, Reader& reader);

@@ -8,6 +8,7 @@ namespace tutti::runtime {
 namespace {
 
 constexpr std::size_t kMaxWaiting = 256;
+constexpr std::size_t kMaxPlan = 512;
 
 template <class Enum>
 Enum checked(std::uint8_t value, int count) {
@@ -88,17 +89,40 @@ std::string describe_silent(const Member& member, const HostFacts& here) {
   }
 }
 
-std::string describe_mismatch(int a, const OperationRecord& first, int b, const OperationRecord& second) {
-  std::string one = describe(first), two = describe(second);
-  if (one == two && first.plan != second.plan) {
-    one += " by plan " + std::to_string(first.plan);
-    two += " by plan " + std::to_string(second.plan);
+void put(Writer& writer, const StatedCall& call) {
+  put(writer, call.record);
+  writer.text(call.plan.substr(0, kMaxPlan));
+}
+
+StatedCall take_call(Reader& reader) {
+  StatedCall call;
+  call.record = take_record(reader);
+  call.plan = reader.text().substr(0, kMaxPlan);
+  if (call.plan.empty()) call.plan = "a plan of another build of the library";  // that does not send it
+  return call;
+}
+
+StatedCall stated(const OperationRecord& record, const RankState& state) {
+  const auto plan = state.plans.find(record.plan);
+  return {record,
+          (plan == state.plans.end() ? "a plan it has no words for" : plan->second) + ", library " + kLibraryVersion};
+}
+
+std::string describe_mismatch(int a, const StatedCall& first, int b, const StatedCall& second) {
+  std::string one = describe(first.record), two = describe(second.record), advice;
+  if (one == two && first.record.plan != second.record.plan) {
+    one += " by " + first.plan;
+    two += " by " + second.plan;
+    advice =
+        first.plan == second.plan
+            ? "; these plans have the same values but not the same steps: do all ranks run one build of the library?"
+            : "; give all ranks the same settings and the same build of the library";
   } else if (one == two) {
-    one += " (op " + std::string(name_of(first.op)) + ", root " + std::to_string(first.root) + ")";
-    two += " (op " + std::string(name_of(second.op)) + ", root " + std::to_string(second.root) + ")";
+    one += " (op " + std::string(name_of(first.record.op)) + ", root " + std::to_string(first.record.root) + ")";
+    two += " (op " + std::string(name_of(second.record.op)) + ", root " + std::to_string(second.record.root) + ")";
   }
   return "calls do not match: rank " + std::to_string(a) + " called " + one + ", rank " + std::to_string(b) +
-         " called " + two;
+         " called " + two + advice;
 }
 
 std::string describe(const Inspection& inspection, const OperationRecord& record) {

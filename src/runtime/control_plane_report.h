@@ -20,8 +20,18 @@ RankState take_state(Reader& reader);
 // here (another host or PID namespace).
 std::string describe_silent(const Member& member, const HostFacts& here);
 
-// "calls do not match: rank 0 called all_reduce #17 float x 1024 sum, rank 3 called ..."
-std::string describe_mismatch(int a, const OperationRecord& first, int b, const OperationRecord& second);
+// A rank's call, and in words the plan it runs it by.
+struct StatedCall {
+  OperationRecord record;
+  std::string plan;
+};
+void put(Writer& writer, const StatedCall& call);
+StatedCall take_call(Reader& reader);
+// The call in words of a rank that is in the state `state`.
+StatedCall stated(const OperationRecord& record, const RankState& state);
+// "calls do not match: rank 0 called all_reduce #17 float x 1024 sum, rank 3 called ...", with the plans when all else
+// is equal.
+std::string describe_mismatch(int a, const StatedCall& first, int b, const StatedCall& second);
 
 struct Inspection {
   std::vector<Member> members;

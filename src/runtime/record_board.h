@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 
@@ -43,6 +44,16 @@ class RecordBoard {
     waiting_sequence_ = sequence;
     waiting_ = std::move(text);
   }
+  // What a plan is, in words, and what of it the user has forced ("" for nothing): for the report on ranks whose plans
+  // differ. Call the former when a plan is first run.
+  void name_plan(std::uint64_t plan, std::string text) {
+    const std::lock_guard lock(mutex_);
+    plans_[plan] = std::move(text);
+  }
+  void set_forced(std::string algorithm) {
+    const std::lock_guard lock(mutex_);
+    forced_ = std::move(algorithm);
+  }
   // One of the last kRecent records, for the thread that writes them.
   OperationRecord recent(std::uint64_t sequence) const { return copy(entries_[sequence % kRecent]); }
   std::uint64_t finished() const { return finished_.load(std::memory_order_acquire); }
@@ -60,10 +71,14 @@ class RecordBoard {
       if (version % 2 == 0 && version_.load(std::memory_order_relaxed) == version) break;
     }
     state.running = state.current.sequence > finished();
-    if (state.running) {
-      const std::lock_guard lock(mutex_);
-      if (waiting_sequence_ == state.current.sequence) state.waiting = waiting_;
-    }
+    const std::lock_guard lock(mutex_);
+    if (state.running && waiting_sequence_ == state.current.sequence) state.waiting = waiting_;
+    for (const OperationRecord& record : state.recent)
+      if (const auto text = plans_.find(record.plan); text != plans_.end())
+        state.plans[record.plan] =
+            text->second + (forced_.empty()
+                                ? ", chosen by the planner"
+                                : ", forced: '" + forced_ + "' by TUTTI_ALGO, Config::algorithm or force_algorithm()");
     return state;
   }
 
@@ -89,6 +104,8 @@ class RecordBoard {
   mutable std::mutex mutex_;
   std::uint64_t waiting_sequence_ = 0;
   std::string waiting_;
+  std::map<std::uint64_t, std::string> plans_;
+  std::string forced_;
 };
 
 }  // namespace tutti::runtime

@@ -24,6 +24,7 @@
 namespace tutti::runtime {
 
 inline constexpr std::uint16_t kWireVersion = 1;
+inline constexpr const char* kLibraryVersion = "0.1.0";
 inline constexpr int kMaxRanks = 65536;
 
 // Which host a process is on, by tokens instead of names: equal boot ids mean one running kernel.

@@ -11,7 +11,6 @@
 namespace tutti::runtime {
 namespace {
 
-constexpr const char* kLibraryVersion = "0.1.0";
 constexpr std::size_t kMaxHosts = 32;
 constexpr std::size_t kMaxText = 256;
 

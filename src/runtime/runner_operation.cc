@@ -16,6 +16,13 @@ bool scales_before_sum(DataType type) {
   return type == DataType::float16 || type == DataType::float8_e4m3 || type == DataType::float8_e5m2;
 }
 
+// "ring in 2 lanes, 8 slots of 64 KiB"
+std::string in_words(const planner::Plan& plan) {
+  const std::size_t lanes = plan.schedule->programs.front().lanes.size();
+  return plan.schedule->name + " in " + std::to_string(lanes) + (lanes == 1 ? " lane, " : " lanes, ") +
+         std::to_string(plan.slots) + " slots of " + base::format_bytes(plan.slot_bytes);
+}
+
 bool same_call(const Request& a, const Request& b) {
   return a.count == b.count && a.type == b.type && a.op == b.op && a.collective == b.collective && a.root == b.root;
 }
@@ -152,6 +159,7 @@ BoundProgram* Runner::program_for(const planner::Plan& plan) {
     bind(*made, *plan.schedule, plan.slots, plan.slot_bytes, generation_);
     connections_.carry(*made);
     program = std::move(made);
+    station_.board->name_plan(plan.id, in_words(plan));
   }
   return program.get();
 }

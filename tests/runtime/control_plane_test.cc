@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "src/runtime/engine.h"
+#include "src/runtime/rendezvous.h"
 #include "src/runtime/wire_line.h"
 #include "tests/runtime/control_ranks.h"
 
@@ -116,6 +117,35 @@ TEST_CASE("a stalled call is compared with ranks that report nothing", "[control
     CHECK(fault ==
           "invalid usage: calls do not match: rank 0 called all_reduce #5 float x 8 sum, rank 2 called "
           "all_reduce #5 float x 7 sum");
+}
+
+TEST_CASE("plans that differ are told in words, never by their numbers", "[control]") {
+  const bool same_words = GENERATE(false, true);  // as builds of the library that make other steps of one algorithm
+  const UniqueId id = UniqueId::create();
+  std::vector<std::string> faults(3);
+  const auto failures = on_threads(3, [&](int rank) {
+    OperationRecord record = record_of(5, 8);
+    record.plan = rank == 2 ? 1234567890 : 987654321;
+    const auto plane = connect(id, rank, 3, [&, rank, record] {
+      RankState state = state_of(record, true, "");
+      state.plans[record.plan] = rank == 2 && !same_words ? "tree" : "ring";
+      return state;
+    });
+    while (rank == 0 && !plane->fault_raised()) {
+      plane->report_stall(record);
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    faults[std::size_t(rank)] = fault_of(*plane);
+    plane->leave(5);
+  });
+  CHECK(failures == std::vector<std::string>(3));
+  const std::string call = "all_reduce #5 float x 8 sum", library = std::string(", library ") + kLibraryVersion;
+  for (const std::string& fault : faults)
+    CHECK(fault == "invalid usage: calls do not match: rank 0 called " + call + " by ring" + library +
+                       ", rank 2 called " + call + " by " + (same_words ? "ring" : "tree") + library +
+                       (same_words ? "; these plans have the same values but not the same steps: do all ranks run one "
+                                     "build of the library?"
+                                   : "; give all ranks the same settings and the same build of the library"));
 }
 
 TEST_CASE("equal calls that stall are no fault", "[control]") {

@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <fstream>
+#include <regex>
 #include <thread>
 
 #include "tests/runtime/ranks.h"
@@ -210,6 +212,59 @@ TEST_CASE("roots that differ are found out at the next call at the latest") {
     INFO(transport << " " << ending.message);
     CHECK_THAT(ending.message, Catch::StartsWith("invalid usage: ") && Catch::Contains("do not match") &&
                                    Catch::Contains("root 0") && Catch::Contains("root 1"));
+  }
+}
+
+TEST_CASE("plans that differ are told in words, with what has forced them") {
+  const auto transport = GENERATE(as<std::string>{}, "shm", "tcp");
+  const auto endings = in_processes(
+      3,
+      [](Communicator& comm) -> std::string {
+        std::vector<float> data(20'000);
+        try {
+          comm.all_reduce(std::span(data));
+          if (comm.rank() == 1) comm.force_algorithm("tree");
+          if (comm.rank() == 2) comm.force_algorithm("ring");
+          if (comm.rank() == 0) comm.force_algorithm("ring");
+          comm.all_reduce(std::span(data));
+        } catch (const Error& error) {
+          return std::string(name_of(error.code())) + ": " + error.what();
+        }
+        return "no error";
+      },
+      config_for(transport));
+  for (const Ending& ending : endings) {
+    INFO(transport << " " << ending.message);
+    CHECK_THAT(ending.message, Catch::StartsWith("invalid usage: ") && Catch::Contains("do not match") &&
+                                   Catch::Contains("by ring in ") && Catch::Contains("forced: 'ring' by TUTTI_ALGO") &&
+                                   Catch::Contains("by tree in ") && Catch::Contains("forced: 'tree' by TUTTI_ALGO"));
+    CHECK_THAT(ending.message, Catch::Contains(" slots of ") && Catch::Contains("library "));
+    CHECK_FALSE(std::regex_search(ending.message, std::regex("[0-9]{8}")));  // no hash
+  }
+}
+
+TEST_CASE("settings that differ are told at connect, with both values") {
+  const std::pair<const char*, std::pair<const char*, const char*>> settings[] = {
+      {"TUTTI_ALGO", {"ring", "tree"}}, {"TUTTI_ALGO", {"", "^oneshot"}}, {"TUTTI_TRANSPORT", {"shm", "tcp"}}};
+  for (const auto& [name, values] : settings) {
+    const auto& [first, second] = values;
+    const UniqueId id = UniqueId::create();
+    std::array<std::string, 2> messages;
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < 2; ++rank)
+      ranks.emplace_back([&, rank, name = name, value = rank == 0 ? first : second] {
+        Config config;
+        (std::string(name) == "TUTTI_ALGO" ? config.algorithm : config.transport) = value;
+        try {
+          Communicator::connect(id, rank, 2, config);
+        } catch (const Error& error) {
+          messages[static_cast<std::size_t>(rank)] = error.what();
+        }
+      });
+    for (std::thread& rank : ranks) rank.join();
+    for (const std::string& message : messages)
+      CHECK_THAT(message, Catch::Contains(name) && Catch::Contains("rank 0 has '" + std::string(first) + "'") &&
+                              Catch::Contains("rank 1 has '" + std::string(second) + "'"));
   }
 }
 
