@@ -186,7 +186,7 @@ class Knocking {
                 call_.caller + ": nobody answers for " + call_.where + " (" + failure_ + "): " + call_.nobody);
   }
   [[noreturn]] void throw_starved() {
-    throw Error(ErrorCode::system_error, call_.caller + " cannot call at " + call_.where + ": " + failure_);
+    throw Error(ErrorCode::system_error, call_.caller + " cannot call " + call_.where + ": " + failure_);
   }
   [[noreturn]] void throw_late() {
     throw Error(ErrorCode::timeout, call_.caller + " could not reach " + call_.where + " within " +

@@ -322,9 +322,10 @@ TEST_CASE("a rank without descriptors to call says so", "[rendezvous]") {
     const FewDescriptors few(2);  // for the engine
     ControlPlane::connect(launched(1, 2, port), in(seconds(100)), {});
   });
-  CHECK_THAT(child.wait(), Contains("rank 1 cannot call at 127.0.0.1:" + std::to_string(port)) &&
-                               Contains("Too many open files (errno 24; this process may open ") &&
-                               Contains("raise the limit with `ulimit -n`"));
+  CHECK_THAT(child.wait(),
+             Contains("rank 1 cannot call rank 0, which opens the meeting at 127.0.0.1:" + std::to_string(port)) &&
+                 Contains("Too many open files (errno 24; this process may open ") &&
+                 Contains("raise the limit with `ulimit -n`"));
 }
 
 TEST_CASE("who is missing is known to every rank, also when rank 0 has given up before it", "[control]") {
