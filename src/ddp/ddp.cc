@@ -17,6 +17,7 @@
 #include "src/ddp/agreement.h"
 #include "src/ddp/bucket_layout.h"
 #include "src/ddp/group.h"
+#include "tutti/memory.h"
 
 namespace tutti {
 namespace {
@@ -63,7 +64,7 @@ struct Ddp::Impl {
   DdpOptions options;
   std::unordered_map<std::string_view, std::size_t> index_of;
   std::vector<Place> places;
-  std::vector<std::byte> memory;
+  Memory memory;                // of all buckets, where the other ranks of this host reach it
   std::vector<Bucket> buckets;  // after memory: sums in flight end before it goes
 
   // The pass, and the passes accumulated so far.
@@ -101,7 +102,6 @@ struct Ddp::Impl {
   }
 
   void lay_out() {
-    std::size_t bytes = kAlignment;
     for (ddp::BucketLayout& layout : ddp::make_bucket_layouts(parameters, options)) {
       Bucket bucket;
       bucket.layout = std::move(layout);
@@ -111,9 +111,10 @@ struct Ddp::Impl {
       const std::size_t n = (b.layout.elements + ddp::kTrailerElements) * size_of(b.layout.type);
       return (n + kAlignment - 1) / kAlignment * kAlignment;
     };
+    std::size_t bytes = 0;
     for (const Bucket& bucket : buckets) bytes += padded(bucket);
-    memory.resize(bytes);
-    std::byte* next = memory.data() + (kAlignment - reinterpret_cast<std::uintptr_t>(memory.data()) % kAlignment);
+    memory = alloc(bytes);
+    std::byte* next = memory.data();
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       buckets[b].data = next;
       next += padded(buckets[b]);

@@ -71,6 +71,7 @@ std::uint64_t hash_of(const schedule::Schedule& schedule) {
        {static_cast<std::int32_t>(schedule.collective), schedule.ranks, schedule.root, schedule.input_blocks,
         schedule.output_blocks, schedule.input_chunks, schedule.output_chunks, schedule.scratch_chunks})
     hash.add(fact);
+  hash.add(schedule.direct);
   for (const schedule::Port& port : schedule.ports) {
     hash.add(port.writer);
     hash.add(port.readers.size());

@@ -31,6 +31,7 @@ struct ArenaDirectory {
     RingGeometry geometry;
   };
 
+  DirectFlags direct;
   std::uint64_t magic;
   std::uint64_t communicator;  // nonce; proves that this is the right memory
   std::int32_t rank;
@@ -44,6 +45,7 @@ class ArenaView {
   ArenaView() = default;
   explicit ArenaView(std::byte* base) : base_(base) {}
 
+  DirectFlags& direct() const { return reinterpret_cast<ArenaDirectory*>(base_)->direct; }
   const ArenaDirectory& directory() const { return *reinterpret_cast<const ArenaDirectory*>(base_); }
   // The ring of this port; nothing while its writer has not made it.
   std::optional<Ring> find(PortId port) const;
@@ -68,7 +70,7 @@ class Arena {
   void forget_rings(std::uint32_t keep);
   std::uint32_t rings() const { return directory().entries.load(std::memory_order_relaxed); }
 
-  int fd() const { return fd_.get(); }
+  const base::Fd& fd() const { return fd_; }
   std::size_t mapped_bytes() const { return bytes_; }  // address space
   ArenaView view() const { return ArenaView(base_); }
 

@@ -23,6 +23,7 @@ struct PortEnd {
   RingGeometry geometry;
   bool acknowledged = true;
   std::uint32_t per_round = 0;  // receiving end: messages taken in one round
+  bool places = false;          // some message may be placed: the readers announce where their outputs are
 };
 
 struct CompiledOperand {
@@ -44,6 +45,9 @@ struct CompiledStep {
   std::int32_t send;                     // into CompiledProgram::sends; -1: none
   std::int32_t chunks;
   bool postscale;
+  bool lends;  // the message may be lent: it is a chunk of the input or the output
+  std::int32_t
+      place_begin;  // CompiledProgram::places, one for each reader of the port; -1: the message cannot be placed
 };
 
 struct CompiledDependency {
@@ -63,6 +67,7 @@ struct CompiledProgram {
   std::vector<CompiledOperand> operands;
   std::vector<CompiledDestination> destinations;
   std::vector<CompiledDependency> dependencies;
+  std::vector<std::int32_t> places;  // first chunks of readers' outputs
   std::vector<PortEnd> sends;
   std::vector<PortEnd> receives;
   BufferShape shape[3];             // by schedule::Buffer; no scratch: per_block is 0

@@ -8,6 +8,12 @@ namespace tutti::runtime {
 Connections::Connections(int rank, Arena* arena, std::vector<Transport*> transport_of)
     : rank_(rank), arena_(arena), transport_of_(std::move(transport_of)) {}
 
+PeerMemory Connections::memory_of(int peer) const {
+  Transport* const transport = transport_of_[static_cast<std::size_t>(peer)];
+  if (transport == nullptr) return {};
+  return {transport, peer, transport->reach(peer), transport->direct_flags(peer)};
+}
+
 void Connections::make_rings(BoundProgram& program) {
   program.sends.resize(program.code.sends.size());
   for (std::size_t i = 0; i < program.sends.size(); ++i) {
@@ -17,6 +23,11 @@ void Connections::make_rings(BoundProgram& program) {
       auto made = std::make_unique<SendEnd>();
       made->ring = arena_->make_ring(port.id, port.geometry);
       made->acknowledged = port.acknowledged;
+      made->reach = Reach::process;
+      for (const int reader : port.readers) {
+        made->readers.push_back(memory_of(reader));
+        made->reach = std::min(made->reach, made->readers.back().reach);
+      }
       end = std::move(made);
     }
     program.sends[i] = end.get();
@@ -55,6 +66,7 @@ bool Connections::bind_receives(BoundProgram& program) {
       end->acknowledged = port.acknowledged;
       end->writer = port.writer;
       end->window = found->window;
+      end->memory = memory_of(port.writer);
       known = receives_.emplace(port.id, std::move(end)).first;
     }
     program.receives[i] = known->second.get();

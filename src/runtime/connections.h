@@ -34,6 +34,8 @@ class Connections {
   void forget_all_but(const BoundProgram& kept);
 
  private:
+  PeerMemory memory_of(int peer) const;
+
   int rank_;
   Arena* arena_;
   std::vector<Transport*> transport_of_;

@@ -27,6 +27,7 @@ void Execution::start(BoundProgram& program, const Call& call, std::uint16_t epo
     else
       ++lanes_left_;
   }
+  if (call_.direct) announce();
 }
 
 Execution::State Execution::advance() {
@@ -45,7 +46,8 @@ Execution::State Execution::advance() {
       if (++cursor.round == call_.rounds) --lanes_left_;
     }
   }
-  return lanes_left_ == 0 ? State::done : moved ? State::moved : State::blocked;
+  if (lanes_left_ == 0 && (!call_.direct || reclaimed())) return State::done;
+  return moved ? State::moved : State::blocked;
 }
 
 Execution::Fire Execution::fire(std::size_t lane, const CompiledStep& step) {
@@ -53,7 +55,13 @@ Execution::Fire Execution::fire(std::size_t lane, const CompiledStep& step) {
   if (!dependencies_met(step, round)) return Fire::blocked;
   if (const Fire messages = messages_there(step); messages != Fire::fired) return messages;
   if (!slot_free(step)) return Fire::blocked;
-  run(step, round);
+  Direct direct;
+  if (call_.direct) {
+    direct = look_for_direct(step);
+    if (!direct.ready || (direct.touches && !touch(step, direct))) return Fire::blocked;
+  }
+  run(step, round, direct);
+  if (direct.touches) call_.flags->touching.store(0, std::memory_order_release);
   return Fire::fired;
 }
 
@@ -139,7 +147,7 @@ std::size_t Execution::message_bytes(const CompiledStep& step, std::uint64_t rou
   if (step.in_begin == step.in_end) return 0;
   // Only messages in and out: as long as what came in.
   const ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(code.operands[step.in_begin].index)];
-  return end.ring.slot(end.next).bytes;
+  return end.ring.slot(end.next).bytes();
 }
 
 bool Execution::touches_buffers(const CompiledStep& step) const {
@@ -149,7 +157,7 @@ bool Execution::touches_buffers(const CompiledStep& step) const {
                      [](const CompiledOperand& operand) { return operand.kind == Operand::Kind::local; });
 }
 
-void Execution::run(const CompiledStep& step, std::uint64_t round) {
+void Execution::run(const CompiledStep& step, std::uint64_t round, const Direct& direct) {
   const CompiledProgram& code = program_->code;
   const std::size_t total = message_bytes(step, round);
   SendEnd* const send = step.send < 0 ? nullptr : program_->sends[static_cast<std::size_t>(step.send)];
@@ -161,6 +169,7 @@ void Execution::run(const CompiledStep& step, std::uint64_t round) {
   const bool whole = call_.rounds == 1 || step.chunks == 1 || !touches_buffers(step);
   const std::int32_t parts = whole ? 1 : step.chunks;
   std::size_t done = 0;
+  bool placed = false;  // the message is in the output already
   for (std::int32_t part = 0; part < parts; ++part) {
     const std::int32_t chunks = whole ? step.chunks : 1;
     std::size_t bytes = whole ? total : 0;
@@ -168,7 +177,10 @@ void Execution::run(const CompiledStep& step, std::uint64_t round) {
       const CompiledOperand& operand = code.operands[step.in_begin + i];
       if (operand.kind == Operand::Kind::recv) {
         const ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(operand.index)];
-        program_->inputs[i] = {Ring::payload(end.ring.slot(end.next), total) + done, false};
+        SlotHeader& message = end.ring.slot(end.next);
+        placed = placed || (message.size & SlotHeader::kPlaced) != 0;
+        program_->inputs[i] = end.lent == nullptr ? ReduceInput{Ring::payload(message, total) + done, false}
+                                                  : ReduceInput{end.lent, (message.size & SlotHeader::kPrescale) != 0};
       } else {
         const Place at = place(operand.buffer, operand.index + part, chunks, round);
         bytes = at.count * call_.element_bytes;
@@ -183,8 +195,15 @@ void Execution::run(const CompiledStep& step, std::uint64_t round) {
       program_->outputs[outs++] = {base(destination.buffer) + at.begin * call_.element_bytes,
                                    call_.streaming && destination.buffer == Buffer::output};
     }
-    if (slot != nullptr) program_->outputs[outs++] = {payload + done, false};
-    combine(step, ins, outs, bytes);
+    if (direct.send == Way::placed)
+      for (std::size_t reader = 0; reader < send->targets.size(); ++reader) {
+        const std::int32_t chunk = code.places[static_cast<std::size_t>(step.place_begin) + reader];
+        const Place at = place(Buffer::output, chunk, chunks, round);
+        program_->outputs[outs++] = {send->targets[reader] + at.begin * call_.element_bytes, call_.streaming};
+      }
+    else if (slot != nullptr && direct.send == Way::copied)
+      program_->outputs[outs++] = {payload + done, false};
+    if (!placed) combine(step, ins, outs, bytes);
     done += bytes;
   }
 
@@ -193,10 +212,17 @@ void Execution::run(const CompiledStep& step, std::uint64_t round) {
     if (operand.kind != Operand::Kind::recv) continue;
     ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(operand.index)];
     ++end.next;
+    end.lent = nullptr;
     if (end.acknowledged) end.ring.released(end.reader).store(end.next, std::memory_order_release);
   }
   if (slot == nullptr) return;
-  slot->bytes = static_cast<std::uint32_t>(total);
+  slot->size = static_cast<std::uint32_t>(total);
+  if (direct.send == Way::placed) slot->size |= SlotHeader::kPlaced;
+  if (direct.send == Way::lent) {
+    lend(step, round, *slot);
+    slot->size |= SlotHeader::kLent | (code.operands[step.in_begin].prescale ? SlotHeader::kPrescale : 0);
+    send->lent_until = send->next + 1;
+  }
   slot->fingerprint = call_.fingerprint;
   slot->stamp.store(stamp_of(epoch_, send->next), std::memory_order_release);
   ++send->next;
@@ -240,8 +266,16 @@ std::string Execution::waiting_for() const {
         if (end.ring.released(reader).load(std::memory_order_acquire) + end.ring.geometry.slots <= end.next)
           return "rank " + std::to_string(port.readers[reader]) + " to take a message (number " +
                  std::to_string(end.next - end.ring.geometry.slots) + ")";
+      if (!call_.direct || step.place_begin < 0 || end.reach == Reach::none) continue;
+      for (std::uint32_t reader = 0; reader < end.ring.geometry.readers; ++reader)
+        if (end.ring.line(reader).announced.load(std::memory_order_acquire) != stamp_of(epoch_, call_.sequence))
+          return "rank " + std::to_string(port.readers[reader]) + " to enter the operation";
     }
   }
+  for (const SendEnd* end : program_->sends)
+    for (std::uint32_t reader = 0; end->acknowledged && reader < end->ring.geometry.readers; ++reader)
+      if (end->ring.released(reader).load(std::memory_order_acquire) < end->lent_until)
+        return "rank " + std::to_string(end->readers[reader].rank) + " to read what was lent to it";
   return "nothing but its own turn";
 }
 

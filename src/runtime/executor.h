@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/runtime/compiled.h"
+#include "src/runtime/direct.h"
 #include "src/runtime/reducer.h"
 #include "src/runtime/ring.h"
 
@@ -24,6 +25,13 @@ struct SendEnd {
   bool carried = false;          // the readers' transports know of it
   std::uint64_t next = 0;        // number of the next message
   std::uint64_t free_until = 0;  // messages below this number have a free slot, as far as we have looked
+
+  // Direct transfers.
+  std::vector<PeerMemory> readers;
+  Reach reach = Reach::none;        // how the readers get at our memory and we at theirs: the worst of all
+  std::uint64_t lent_until = 0;     // messages below this number may be lent
+  std::uint64_t targets_of = 0;     // stamp of the operation for which `targets` holds
+  std::vector<std::byte*> targets;  // the readers' outputs as seen from here; null: it cannot be reached
 };
 
 // This rank's end of a ring it reads.
@@ -34,6 +42,9 @@ struct ReceiveEnd {
   std::int32_t writer = 0;
   std::uint64_t next = 0;
   ReadWindow* window = nullptr;  // of a transport that wants to know
+
+  PeerMemory memory;                // the writer's
+  const std::byte* lent = nullptr;  // the next message, when it is lent
 };
 
 // A compiled program with its ends, and the memory an execution needs, so that a repeated call allocates nothing.
@@ -67,6 +78,13 @@ struct Call {
   int postdivide = 1;
   std::uint32_t fingerprint = 0;
   bool streaming = false;  // the output is too large to stay in cache
+
+  // Direct transfers: equal on all ranks but for the addresses.
+  bool direct = false;         // messages are large enough, and the schedule is safe for it
+  std::uint64_t sequence = 0;  // of the operation
+  MemoryAddress input_at, output_at;
+  std::size_t output_bytes = 0;
+  DirectFlags* flags = nullptr;  // this rank's
 };
 
 class Execution {
@@ -83,12 +101,26 @@ class Execution {
   std::string waiting_for() const;
 
  private:
+  enum class Way { copied, lent, placed };  // in which the step's message travels
+  struct Direct {
+    bool ready = true;     // false: a reader has not announced its output yet, or its operation has failed
+    bool touches = false;  // the step reads or writes another rank's memory
+    Way send = Way::copied;
+  };
   enum class Fire { blocked, fired, mismatch };
   Fire fire(std::size_t lane, const CompiledStep& step);
   bool dependencies_met(const CompiledStep& step, std::uint64_t round) const;
   Fire messages_there(const CompiledStep& step);
   bool slot_free(const CompiledStep& step);
-  void run(const CompiledStep& step, std::uint64_t round);
+  void run(const CompiledStep& step, std::uint64_t round, const Direct& direct);
+  // executor_direct.cc
+  void announce();
+  Direct look_for_direct(const CompiledStep& step);
+  bool find_targets(SendEnd& end);
+  bool touch(const CompiledStep& step, const Direct& direct);
+  void lend(const CompiledStep& step, std::uint64_t round, SlotHeader& slot) const;
+  bool reclaimed() const;
+
   void combine(const CompiledStep& step, std::uint32_t ins, std::uint32_t outs, std::size_t bytes);
   std::size_t message_bytes(const CompiledStep& step, std::uint64_t round) const;
   bool touches_buffers(const CompiledStep& step) const;

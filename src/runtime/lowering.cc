@@ -2,6 +2,7 @@
 #include <map>
 
 #include "src/runtime/compiled.h"
+#include "src/schedule/transfer.h"
 
 namespace tutti::runtime {
 namespace {
@@ -21,7 +22,9 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 class Lowering {
  public:
   Lowering(const Schedule& schedule, int rank, std::uint32_t slots, std::uint32_t slot_bytes, std::uint32_t generation)
-      : schedule_(schedule), rank_(rank), slots_(slots), slot_bytes_(slot_bytes), generation_(generation) {}
+      : schedule_(schedule), rank_(rank), slots_(slots), slot_bytes_(slot_bytes), generation_(generation) {
+    if (schedule.direct) find_placeable();
+  }
 
   CompiledProgram run() {
     out_.shape[0] = {schedule_.input_blocks, schedule_.input_chunks / schedule_.input_blocks};
@@ -50,13 +53,16 @@ class Lowering {
     }
     compiled.in_end = static_cast<std::uint32_t>(out_.operands.size());
     compiled.out_begin = static_cast<std::uint32_t>(out_.destinations.size());
+    int port_of_send = -1;
     for (const Destination& destination : step.out) {
       if (destination.kind == Destination::Kind::send)
-        compiled.send = end_of(destination.index, true);
+        compiled.send = end_of(port_of_send = destination.index, true);
       else
         out_.destinations.push_back({destination.buffer, destination.index});
     }
     compiled.out_end = static_cast<std::uint32_t>(out_.destinations.size());
+    compiled.place_begin = -1;
+    if (compiled.send >= 0 && schedule_.direct) add_direct(step, port_of_send, compiled);
     compiled.after_begin = static_cast<std::uint32_t>(out_.dependencies.size());
     for (const schedule::Dependency& after : step.after)
       out_.dependencies.push_back({static_cast<std::uint32_t>(after.lane), static_cast<std::uint32_t>(after.step)});
@@ -65,6 +71,44 @@ class Lowering {
     out_.most_destinations =
         std::max(out_.most_destinations, compiled.out_end - compiled.out_begin + (compiled.send >= 0 ? 1u : 0u));
     out_.steps.push_back(compiled);
+  }
+
+  // For every port that this rank writes or reads, the output chunks into which each reader stores the port's messages,
+  // in order; -1 where it does something else with one.
+  void find_placeable() {
+    for (int reader = 0; reader < schedule_.ranks; ++reader)
+      for (const schedule::Lane& lane : schedule_.programs[static_cast<std::size_t>(reader)].lanes)
+        for (const Step& step : lane)
+          for (const Operand& operand : step.in) {
+            if (operand.kind != Operand::Kind::recv) continue;
+            const bool mine =
+                reader == rank_ || schedule_.ports[static_cast<std::size_t>(operand.index)].writer == rank_;
+            if (!mine) continue;
+            const bool placeable = schedule::can_place(step) && step.out.front().buffer == schedule::Buffer::output;
+            stored_[{operand.index, reader}].push_back(placeable ? step.out.front().index : -1);
+          }
+  }
+
+  void add_direct(const Step& step, int port, CompiledStep& compiled) {
+    compiled.lends = schedule::can_lend(step) && step.in.front().buffer != schedule::Buffer::scratch;
+    PortEnd& end = out_.sends[static_cast<std::size_t>(compiled.send)];
+    const std::size_t message = sent_[port]++;
+    const auto begin = static_cast<std::int32_t>(out_.places.size());
+    for (const int reader : end.readers) {
+      const std::int32_t chunk = stored_.at({port, reader}).at(message);
+      if (chunk < 0) return out_.places.resize(static_cast<std::size_t>(begin));
+      out_.places.push_back(chunk);
+    }
+    compiled.place_begin = begin;
+    end.places = true;
+    out_.most_destinations = std::max(
+        out_.most_destinations, compiled.out_end - compiled.out_begin + static_cast<std::uint32_t>(end.readers.size()));
+  }
+
+  // Whether this rank, a reader of the port, stores some message in its output; then the writer may want to place it.
+  bool places(int port_index) const {
+    const auto& first = stored_.at({port_index, rank_});
+    return std::any_of(first.begin(), first.end(), [](std::int32_t chunk) { return chunk >= 0; });
   }
 
   // Index of this rank's end of `port`, made at first use.
@@ -81,6 +125,7 @@ class Lowering {
     end.acknowledged = port.acknowledged;
     end.id = port_id(schedule_, port, end.geometry, generation_);
     if (!sending) {
+      if (schedule_.direct) end.places = places(port_index);
       const auto self = std::find(port.readers.begin(), port.readers.end(), rank_);
       end.reader = static_cast<std::uint32_t>(self - port.readers.begin());
     }
@@ -93,6 +138,8 @@ class Lowering {
   const std::uint32_t slots_, slot_bytes_, generation_;
   CompiledProgram out_;
   std::map<int, std::int32_t> send_ends_, receive_ends_;
+  std::map<std::pair<int, int>, std::vector<std::int32_t>> stored_;  // by port and reader
+  std::map<int, std::size_t> sent_;                                  // messages so far, by port
 };
 
 }  // namespace

@@ -4,11 +4,15 @@
 // transport acts as that reader: it moves each message into a ring of equal geometry on the reader's host and releases
 // the slot. So the executor knows rings only.
 //
-// Layout:   one 128-byte line per reader: messages released (written by that reader only)
+// Layout:   one 128-byte line per reader, written by that reader only: messages released, and where it wants messages
+//           placed (direct.h)
 //           slots, each a 64-byte SlotHeader followed by `slot_bytes` of payload
 // Protocol: the n-th message (n = 0, 1, ...) uses slot n % slots. The writer fills the payload, then publishes it by a
 //           release store of the stamp; a reader takes it by an acquire load that equals the stamp it waits for.
 //           A payload of at most kInlineBytes lies in the header, so data and flag are one cache line.
+//           The address of a lent message lies in the header too; of a placed one there is nothing in the slot.
+//           A reader announces its address by a release store of the operation's stamp. It may do so again for the next
+//           operation, because it has taken a message of this one, which the writer sent after it had read the address.
 //           The stamp carries the communicator's epoch: a late write of an aborted operation is never taken for data.
 #pragma once
 
@@ -16,22 +20,35 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/runtime/direct.h"
+
 namespace tutti::runtime {
 
 inline constexpr std::size_t kInlineBytes = 48;
 inline constexpr std::size_t kReaderLine = 128;  // two lines: the adjacent-line prefetcher pairs them
 
 struct alignas(64) SlotHeader {
+  static constexpr std::uint32_t kLent = 1u << 31;      // inline_data holds a MemoryAddress
+  static constexpr std::uint32_t kPlaced = 1u << 30;    // the data is where the reader wanted it
+  static constexpr std::uint32_t kPrescale = 1u << 29;  // of a lent message: a raw contribution
+  static constexpr std::uint32_t kBytes = kPrescale - 1;
+
   std::atomic<std::uint64_t> stamp;
-  std::uint32_t bytes;        // of payload
+  std::uint32_t size;         // bytes of payload, and how they travel
   std::uint32_t fingerprint;  // hash of what the ranks' calls must agree on
   std::byte inline_data[kInlineBytes];
+
+  std::uint32_t bytes() const { return size & kBytes; }
 };
 static_assert(sizeof(SlotHeader) == 64);
+static_assert(sizeof(MemoryAddress) <= kInlineBytes);
 
 struct alignas(kReaderLine) ReaderLine {
   std::atomic<std::uint64_t> released;
+  std::atomic<std::uint64_t> announced;  // stamp of the operation for which `output` holds
+  MemoryAddress output;                  // where this reader's output buffer begins; not reachable: copy
 };
+static_assert(sizeof(ReaderLine) == kReaderLine);
 
 struct RingGeometry {
   std::uint32_t readers = 1;
@@ -49,9 +66,8 @@ struct Ring {
   RingGeometry geometry;
 
   explicit operator bool() const { return memory != nullptr; }
-  std::atomic<std::uint64_t>& released(std::uint32_t reader) const {
-    return reinterpret_cast<ReaderLine*>(memory)[reader].released;
-  }
+  ReaderLine& line(std::uint32_t reader) const { return reinterpret_cast<ReaderLine*>(memory)[reader]; }
+  std::atomic<std::uint64_t>& released(std::uint32_t reader) const { return line(reader).released; }
   SlotHeader& slot(std::uint64_t message) const {
     return *reinterpret_cast<SlotHeader*>(memory + geometry.readers * sizeof(ReaderLine) +
                                           message % geometry.slots * geometry.stride());

@@ -117,6 +117,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   BoundProgram* program_for(const planner::Plan& plan);
   void bind(BoundProgram& program, const schedule::Schedule& schedule, std::uint32_t slots, std::uint32_t slot_bytes,
             std::uint32_t generation);
+  void locate_buffers(Operation& op) const;
   std::byte* scratch(std::size_t bytes);
   void forget_rings();
   bool move_transports();
@@ -129,6 +130,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   void report_timeout(const OperationRecord& record);
   std::string waiting_text(const Operation& op) const;
   void fail(Operation& op, const Error& error);
+  void revoke(const Operation& op);
   void leave();
 
   Station station_;

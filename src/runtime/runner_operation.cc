@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "src/base/env.h"
+#include "src/runtime/memory.h"
 #include "src/runtime/runner.h"
 
 namespace tutti::runtime {
@@ -109,7 +110,9 @@ void Runner::prepare(Operation& op) {
     connections_.carry(*op.program);
     op.call.count = 0;
     op.call.rounds = 1;
+    op.call.direct = false;
   }
+  if (op.call.direct) locate_buffers(op);
   op.call.input = static_cast<const std::byte*>(op.request.input);
   op.call.output = static_cast<std::byte*>(op.request.output);
   op.call.fingerprint = op.fingerprint;
@@ -132,8 +135,30 @@ void Runner::prepare_anew(Operation& op) {
   call.copy = station_.kernels->copy;
   call.prescale = average && scales_before_sum(request.type) ? 1.0 / station_.size : 1.0;
   call.postdivide = average && !scales_before_sum(request.type) ? station_.size : 1;
+  const schedule::Schedule& schedule = *plan.schedule;
+  call.direct = schedule.direct && station_.size > 1 &&
+                call.slice * call.element_bytes * static_cast<std::size_t>(plan.shape.message_chunks) >= kDirectFrom;
+  call.output_bytes = request.count * call.element_bytes * static_cast<std::size_t>(schedule.output_blocks);
+  call.flags = station_.arena != nullptr ? &station_.arena->view().direct() : nullptr;
   call.streaming = request.count * call.element_bytes >= kStreamingBytes;
   if (plan.schedule->scratch_chunks > 0) call.scratch = scratch(request.count * call.element_bytes);
+}
+
+// Where peers find the call's buffers.
+void Runner::locate_buffers(Operation& op) const {
+  const auto locate = [](const void* data, std::size_t bytes) {
+    MemoryAddress at{.local = static_cast<const std::byte*>(data)};
+    if (const auto place = find_segment(data, bytes)) {
+      at.segment = place->segment;
+      at.offset = place->offset;
+    }
+    return at;
+  };
+  Call& call = op.call;
+  const auto input_blocks = static_cast<std::size_t>(op.plan->schedule->input_blocks);
+  call.sequence = op.record.sequence;
+  call.input_at = locate(op.request.input, call.count * call.element_bytes * input_blocks);
+  call.output_at = op.request.output == op.request.input ? call.input_at : locate(op.request.output, call.output_bytes);
 }
 
 std::byte* Runner::scratch(std::size_t bytes) {

@@ -18,6 +18,8 @@ constexpr Clock::duration kMismatchPatience =
 // A rank that ends without destroying its communicator may have sent all that this operation needs. If not, the
 // operation stands still from then on; this long, for what goes by way of others.
 constexpr Clock::duration kGraceAfterDeath = std::chrono::milliseconds(250);
+// A peer touches our memory for the time of one slice. One that is stopped or dead in its midst may take for ever.
+constexpr Clock::duration kRevokePatience = std::chrono::milliseconds(500);
 constexpr std::size_t kLongestReason = 4096;
 
 std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
@@ -105,11 +107,25 @@ void Runner::fail(Operation& op, const Error& error) {
     if (!control->fault_raised()) control->raise(error.code(), error.what());
     if (control->fault_raised()) first = control->fault();
   }
+  revoke(op);
   op.error = first;
   op.phase = Operation::Phase::finished;
   const std::lock_guard lock(failure_mutex_);
   if (!failure_) failure_ = first;
   failed_.store(true, std::memory_order_release);
+}
+
+// The caller gets its buffers back although the operation failed: peers that touch them stop now.
+void Runner::revoke(const Operation& op) {
+  if (op.phase != Operation::Phase::running || !op.call.direct) return;
+  op.call.flags->revoked.store(1, std::memory_order_seq_cst);
+  const Clock::time_point deadline = Clock::now() + kRevokePatience;
+  for (int rank = 0; rank < station_.size; ++rank) {
+    Transport* const transport = station_.transport_of[static_cast<std::size_t>(rank)];
+    const DirectFlags* const peer = transport == nullptr ? nullptr : transport->direct_flags(rank);
+    while (peer != nullptr && peer->touching.load(std::memory_order_seq_cst) != 0 && Clock::now() < deadline)
+      ::sched_yield();
+  }
 }
 
 void Runner::abort(const std::string& reason) {
@@ -141,6 +157,7 @@ void Runner::leave() {
   if (station_.engine != nullptr) station_.engine->remove(this);
   take_drive();
   while (const auto head = front()) {
+    revoke(head->operation);
     if (!head->operation.error)
       head->operation.error = Error(ErrorCode::aborted, self() + " destroyed its communicator while " +
                                                             describe(head->operation.record) + " was in progress");

@@ -47,6 +47,17 @@ class Transport {
 
   // Moves what can be moved without blocking; true if anything moved. Throws Error when a peer sends garbage, and when
   // one is lost for whom a message waits.
+  // How `peer` gets at this rank's memory, and this rank at the peer's.
+  virtual Reach reach(int peer) const { return static_cast<void>(peer), Reach::none; }
+  // Where `bytes` at `where` in the memory of `peer` lie for this rank; `where` is reachable. May map memory the first
+  // time. Throws Error when the peer has no such memory or it cannot be mapped.
+  virtual std::byte* map(int peer, const MemoryAddress& where, std::size_t bytes) {
+    return static_cast<void>(peer), static_cast<void>(where), static_cast<void>(bytes), nullptr;
+  }
+  // The flags of a peer whose memory this rank reaches; null for others.
+  virtual DirectFlags* direct_flags(int peer) { return static_cast<void>(peer), nullptr; }
+
+  // Moves what can be moved without blocking; true if anything moved. Throws Error when a peer is lost.
   virtual bool progress() = 0;
   // A peer is lost from whom nothing more will come, and for whom nothing waits. What it had sent is in its rings, and
   // may be all that is needed: that is for the caller to judge.

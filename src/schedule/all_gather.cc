@@ -32,6 +32,7 @@ Schedule build_oneshot_all_gather(const Shape& shape) {
   if (shape.ranks == 1) return build_copy("oneshot", Collective::all_gather, shape);
   const int n = shape.ranks;
   Draft draft("oneshot", Collective::all_gather, shape, shape.lanes);
+  draft.schedule().direct = false;  // nobody says when lent memory has been read
   for (int l = 0; l < shape.lanes; ++l) {
     const int first_port = draft.ports_to_all(l);
     for (int rank = 0; rank < n; ++rank) {

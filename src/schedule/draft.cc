@@ -41,6 +41,7 @@ Draft::Draft(std::string_view name, Collective collective, const Shape& shape, i
   }
   check_order(order_, shape.ranks);
   schedule_.name = name;
+  schedule_.direct = true;  // of most algorithms; the others' builders say so
   schedule_.collective = collective;
   schedule_.ranks = shape.ranks;
   schedule_.root = collective == Collective::broadcast ? shape.root : 0;

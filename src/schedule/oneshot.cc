@@ -17,6 +17,7 @@ Schedule build_oneshot(Collective collective, const Shape& shape, int lanes) {
   if (shape.ranks == 1) return build_copy("oneshot", collective, shape);
   const int n = shape.ranks;
   Draft draft("oneshot", collective, shape, lanes);
+  draft.schedule().direct = false;  // nobody says when lent memory has been read
   for (int chunk = 0; chunk < lanes; ++chunk) {
     const int first_port = draft.ports_to_all(chunk);
     for (int rank = 0; rank < n; ++rank) {

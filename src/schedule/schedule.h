@@ -56,6 +56,9 @@ struct Schedule {
   std::int32_t input_chunks = 1;  // C of each buffer
   std::int32_t output_chunks = 1;
   std::int32_t scratch_chunks = 0;
+  // Messages may be lent and placed (transfer.h), in any mixture, in place and out of place: what the builder claims,
+  // the verifier proves.
+  bool direct = false;
   std::vector<Port> ports;
   std::vector<Program> programs;  // one per rank
 };

@@ -179,11 +179,11 @@ struct Interpreter {
 
 // ---- the compiled form ----
 
-// Hands out the other ranks' rings directly: all arenas are in this thread.
-class Direct final : public Transport {
+// Hands out the other ranks' rings and memory: all are in this thread.
+class OneThread final : public Transport {
  public:
-  explicit Direct(std::vector<std::unique_ptr<Arena>>& arenas) : arenas_(arenas) {}
-  std::string_view name() const override { return "direct"; }
+  explicit OneThread(std::vector<std::unique_ptr<Arena>>& arenas) : arenas_(arenas) {}
+  std::string_view name() const override { return "one thread"; }
   Blob address() const override { return {}; }
   void set_peers(std::vector<Blob>) override {}
   std::optional<std::string> unreachable(int) override { return std::nullopt; }
@@ -193,6 +193,9 @@ class Direct final : public Transport {
     if (!ring) return std::nullopt;
     return Incoming{*ring, reader};
   }
+  Reach reach(int) const override { return Reach::mapped; }
+  DirectFlags* direct_flags(int peer) override { return &arenas_[std::size_t(peer)]->view().direct(); }
+  std::byte* map(int, const MemoryAddress& where, std::size_t) override { return const_cast<std::byte*>(where.local); }
   bool progress() override { return false; }
   void flush(std::chrono::steady_clock::time_point) override {}
 
@@ -206,14 +209,14 @@ class CompiledRanks {
     const auto ranks = std::size_t(c.schedule.ranks);
     for (std::size_t r = 0; r < ranks; ++r)
       arenas_.push_back(std::make_unique<Arena>(1, int(r), std::size_t{32} << 20));
-    direct_ = std::make_unique<Direct>(arenas_);
+    transport_ = std::make_unique<OneThread>(arenas_);
     for (std::size_t i = 0; i < c.schedule.ports.size(); ++i) {
       const schedule::Port& port = c.schedule.ports[i];
       port_of_[port_id(c.schedule, port, ring_geometry(port, c.slots, c.slot_bytes), 0)] = int(i);
     }
     for (std::size_t r = 0; r < ranks; ++r) {
       connections_.push_back(
-          std::make_unique<Connections>(int(r), arenas_[r].get(), std::vector<Transport*>(ranks, direct_.get())));
+          std::make_unique<Connections>(int(r), arenas_[r].get(), std::vector<Transport*>(ranks, transport_.get())));
       BoundProgram& program = programs_.emplace_back();
       program.code = lower(c.schedule, int(r), c.slots, c.slot_bytes, 0);
       program.cursors.resize(program.code.lanes());
@@ -225,14 +228,20 @@ class CompiledRanks {
     for (std::size_t r = 0; r < ranks; ++r) REQUIRE(connections_[r]->bind_receives(programs_[r]));
   }
 
-  Result run(std::vector<Buffers> buffers, std::mt19937& random) {
+  // Direct: every buffer can be reached by the other ranks with a chance of 3 in 4. A rank that is done gets its
+  // buffers back, and ruins them at once.
+  Result run(std::vector<Buffers> buffers, std::mt19937& random, bool direct) {
     Result result;
+    result.outputs.resize(buffers.size());
+    ++sequence_;
+    const auto address = [&](const std::byte* data) { return MemoryAddress{data, random() % 4 != 0 ? 1u : 0u, 0}; };
     const auto ranks = std::size_t(c_.schedule.ranks);
     std::vector<Execution> executions(ranks);
+    std::vector<bool> started(ranks);
     std::vector<std::size_t> busy(ranks);
     std::iota(busy.begin(), busy.end(), 0);
     std::map<int, std::uint64_t> seen;
-    for (std::size_t r = 0; r < ranks; ++r) {
+    const auto start = [&](std::size_t r) {
       Call call;
       call.input = buffers[r].at(schedule::Buffer::input);
       call.output = buffers[r].output.data();
@@ -243,14 +252,21 @@ class CompiledRanks {
       call.reduce = plain_kernels().reduce[std::size_t(c_.type)][0];
       call.copy = plain_kernels().copy;
       call.fingerprint = 99;
+      call.direct = direct;
+      call.sequence = sequence_;
+      call.input_at = address(call.input);
+      call.output_at = call.input == call.output ? call.input_at : address(call.output);
+      call.flags = &arenas_[r]->view().direct();
       executions[r].start(programs_[r], call, 1);
       for (std::size_t i = 0; i < programs_[r].sends.size(); ++i)
         seen[port_of_.at(programs_[r].code.sends[i].id)] = programs_[r].sends[i]->next;
-    }
+    };
     int idle = 0;
     while (!busy.empty()) {
       const std::size_t pick = random() % busy.size();
       const std::size_t r = busy[pick];
+      if (!started[r]) start(r);  // ranks enter when they like
+      started[r] = true;
       const auto state = executions[r].advance();
       REQUIRE(state != Execution::State::mismatch);
       for (std::size_t i = 0; i < programs_[r].sends.size(); ++i) {
@@ -259,28 +275,38 @@ class CompiledRanks {
         for (; next < end.next; ++next) {
           SlotHeader& slot = end.ring.slot(next);
           REQUIRE(slot.stamp.load() == stamp_of(1, next));
-          const std::byte* payload = Ring::payload(slot, slot.bytes);
-          result.messages[port_of_.at(programs_[r].code.sends[i].id)].emplace_back(payload, payload + slot.bytes);
+          if (slot.size != slot.bytes()) {  // lent or placed
+            ++direct_messages;
+            continue;
+          }
+          const std::byte* payload = Ring::payload(slot, slot.bytes());
+          result.messages[port_of_.at(programs_[r].code.sends[i].id)].emplace_back(payload, payload + slot.bytes());
         }
       }
       idle = state == Execution::State::blocked ? idle + 1 : 0;
       REQUIRE(idle < 10000);  // everybody blocked: a deadlock
-      if (state == Execution::State::done) busy.erase(busy.begin() + std::ptrdiff_t(pick));
+      if (state != Execution::State::done) continue;
+      busy.erase(busy.begin() + std::ptrdiff_t(pick));
+      result.outputs[r] = buffers[r].output;
+      std::fill(buffers[r].input.begin(), buffers[r].input.end(), std::byte{0xEE});
+      std::fill(buffers[r].output.begin(), buffers[r].output.end(), std::byte{0xEE});
     }
-    for (Buffers& b : buffers) result.outputs.push_back(b.output);
     return result;
   }
+
+  std::size_t direct_messages = 0;
 
  private:
   const Case& c_;
   std::vector<std::unique_ptr<Arena>> arenas_;
-  std::unique_ptr<Direct> direct_;
+  std::unique_ptr<OneThread> transport_;
   std::map<PortId, int> port_of_;  // in the Schedule
   std::vector<std::unique_ptr<Connections>> connections_;
   std::deque<BoundProgram> programs_;
+  std::uint64_t sequence_ = 0;
 };
 
-void check_both_forms(const Case& c, std::uint32_t seed) {
+void check_both_forms(const Case& c, std::uint32_t seed, std::size_t& direct_messages) {
   INFO(c.schedule.name << " " << name_of(c.schedule.collective) << " ranks " << c.schedule.ranks << " count " << c.count
                        << " " << name_of(c.type) << (c.in_place ? " in place" : ""));
   std::mt19937 random(seed);
@@ -288,17 +314,22 @@ void check_both_forms(const Case& c, std::uint32_t seed) {
   for (int call = 0; call < 3; ++call) {  // rings are used again and wrap around
     const std::vector<Buffers> buffers = make_buffers(c, seed + std::uint32_t(call));
     const Result expected = Interpreter{c, buffers, {}, {}}.run();
-    const Result actual = compiled.run(buffers, random);
+    const Result actual = compiled.run(buffers, random, false);
     REQUIRE(actual.messages == expected.messages);
     REQUIRE(actual.outputs == expected.outputs);
+    if (!c.schedule.direct) continue;
+    REQUIRE(compiled.run(buffers, random, true).outputs == expected.outputs);
   }
+  direct_messages += compiled.direct_messages;
 }
 
 }  // namespace
 
 TEST_CASE("the compiled form sends the same messages and stores the same bits as the schedule") {
   std::uint32_t seed = 1;
-  for (const schedule::Builder& builder : schedule::builders())
+  std::map<std::string, std::size_t> direct;  // messages that were lent or placed, by algorithm
+  for (const schedule::Builder& builder : schedule::builders()) {
+    const std::string title = std::string(name_of(builder.collective)) + " " + std::string(builder.name);
     for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 13})
       for (const std::size_t count : {0ul, 1ul, 5ul, 97ul, 1009ul, 5000ul})
         for (const DataType type : {DataType::float32, DataType::bfloat16, DataType::int8}) {
@@ -309,8 +340,10 @@ TEST_CASE("the compiled form sends the same messages and stores the same bits as
           Case c{builder.build(shape), type, count};
           c.slot_bytes = std::uint32_t(64 * message_chunks(c.schedule)) * (1 + seed % 4);
           c.in_place = seed % 3 == 0 && c.schedule.input_blocks == c.schedule.output_blocks;
-          check_both_forms(c, seed++);
+          check_both_forms(c, seed++, direct[title]);
         }
+    CHECK((direct[title] > 0) == builder.build({.ranks = 4}).direct);
+  }
 }
 
 TEST_CASE("a message of another call is noticed and its rank named") {
@@ -319,9 +352,9 @@ TEST_CASE("a message of another call is noticed and its rank named") {
   const Case c{schedule::find_builder(Collective::all_reduce, "oneshot")->build(shape), DataType::float32, 4};
   std::vector<std::unique_ptr<Arena>> arenas;
   for (int r = 0; r < 2; ++r) arenas.push_back(std::make_unique<Arena>(1, r, std::size_t{1} << 20));
-  Direct direct(arenas);
+  OneThread transport(arenas);
   BoundProgram programs[2];
-  Connections a(0, arenas[0].get(), {&direct, &direct}), b(1, arenas[1].get(), {&direct, &direct});
+  Connections a(0, arenas[0].get(), {&transport, &transport}), b(1, arenas[1].get(), {&transport, &transport});
   Connections* connections[2] = {&a, &b};
   for (int r = 0; r < 2; ++r) {
     programs[r].code = lower(c.schedule, r, 2, 64, 0);

@@ -30,7 +30,8 @@ std::vector<int> shuffled(int ranks, unsigned seed) {
 }
 
 void require_proved(const Builder& builder, const Shape& shape, int slots) {
-  const Verdict verdict = verify(builder.build(shape), slots);
+  const Schedule schedule = builder.build(shape);
+  const Verdict verdict = verify(schedule, slots);
   INFO(title(builder) << ", " << shape.ranks << " ranks, " << shape.lanes << " lanes, root " << shape.root << ", "
                       << slots << " slots: " << verdict.fault);
   REQUIRE(verdict.ok);
@@ -47,6 +48,7 @@ void require_proved(const Builder& builder, const Shape& shape, int slots) {
     INFO(verdict.safe.hazard(Transfer::lent, in_place));
     REQUIRE(verdict.safe.allows(Transfer::lent, in_place) == !unheard);
     REQUIRE(verdict.safe.allows(Transfer::mixed, in_place) == !unheard);
+    REQUIRE(schedule.direct == !unheard);
   }
 }
 

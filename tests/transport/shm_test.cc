@@ -40,10 +40,11 @@ base::Fd knock(const DoorName& name) {
 }  // namespace
 
 TEST_CASE("a door hands its descriptor to those who know the secret, past silent and noisy strangers") {
-  const base::Fd shared(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const auto shared = std::make_shared<const base::Fd>(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   std::array<std::byte, 32> secret{};
   secret[3] = std::byte{7};
-  FdDoor door(runtime::Engine::acquire(), shared.get(), secret);
+  FdDoor door(
+      runtime::Engine::acquire(), [&](std::uint64_t number) { return number == 77 ? shared : nullptr; }, secret);
 
   std::vector<base::Fd> strangers;
   for (int i = 0; i < 100; ++i) {
@@ -53,40 +54,41 @@ TEST_CASE("a door hands its descriptor to those who know the secret, past silent
       REQUIRE(::send(strangers.back().get(), noise.data(), noise.size(), MSG_NOSIGNAL) > 0);
     }
   }
-  const base::Fd got = fetch_fd(door.name(), secret, 5);
+  const base::Fd got = fetch_fd(door.name(), secret, 77, 5);
   struct stat a {
   }, b{};
   REQUIRE(::fstat(got.get(), &a) == 0);
-  REQUIRE(::fstat(shared.get(), &b) == 0);
+  REQUIRE(::fstat(shared->get(), &b) == 0);
   CHECK(a.st_ino == b.st_ino);
 
   std::array<std::byte, 32> wrong = secret;
   wrong[0] = std::byte{1};
-  CHECK_THROWS_WITH(fetch_fd(door.name(), wrong, 5), Catch::Contains("rank 5"));
-  CHECK_NOTHROW(fetch_fd(door.name(), secret, 5));
+  CHECK_THROWS_WITH(fetch_fd(door.name(), wrong, 77, 5), Catch::Contains("rank 5"));
+  CHECK_THROWS_WITH(fetch_fd(door.name(), secret, 78, 5), Catch::Contains("rank 5"));
+  CHECK_NOTHROW(fetch_fd(door.name(), secret, 77, 5));
 }
 
 TEST_CASE("a door that is closed says which rank cannot be reached") {
   DoorName name{};
   {
-    const FdDoor door(runtime::Engine::acquire(), 0, {});
+    const FdDoor door(runtime::Engine::acquire(), [](std::uint64_t) { return nullptr; }, {});
     name = door.name();
   }
-  CHECK_THROWS_WITH(fetch_fd(name, {}, 3), Catch::Contains("rank 3") && Catch::Contains("TUTTI_TRANSPORT=tcp"));
+  CHECK_THROWS_WITH(fetch_fd(name, {}, 0, 3), Catch::Contains("rank 3") && Catch::Contains("TUTTI_TRANSPORT=tcp"));
 }
 
 TEST_CASE("a crowd of silent visitors keeps nobody out") {
-  const base::Fd shared(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-  const FdDoor door(runtime::Engine::acquire(), shared.get(), {});
+  const auto shared = std::make_shared<const base::Fd>(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const FdDoor door(runtime::Engine::acquire(), [shared](std::uint64_t) { return shared; }, {});
   std::vector<base::Fd> silent;
   for (int i = 0; i < 300; ++i) silent.push_back(knock(door.name()));
-  CHECK_NOTHROW(fetch_fd(door.name(), {}, 1));
+  CHECK_NOTHROW(fetch_fd(door.name(), {}, 0, 1));
 }
 
 TEST_CASE("a door without descriptors for its visitors waits without using the processor, then lets them in") {
-  const base::Fd shared(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const auto shared = std::make_shared<const base::Fd>(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   const auto engine = runtime::Engine::acquire();
-  const FdDoor door(engine, shared.get(), {});
+  const FdDoor door(engine, [shared](std::uint64_t) { return shared; }, {});
   std::atomic<bool> known{false};
   clockid_t clock{};
   engine->post([&] {
@@ -112,15 +114,15 @@ TEST_CASE("a door without descriptors for its visitors waits without using the p
     }
   }
   CHECK(quiet);
-  CHECK_NOTHROW(fetch_fd(door.name(), {}, 1));  // queues behind the visitor
+  CHECK_NOTHROW(fetch_fd(door.name(), {}, 0, 1));  // queues behind the visitor
 }
 
 TEST_CASE("who has no number left for the descriptor it fetches is told so") {
-  const base::Fd shared(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-  const FdDoor door(runtime::Engine::acquire(), shared.get(), {});
+  const auto shared = std::make_shared<const base::Fd>(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const FdDoor door(runtime::Engine::acquire(), [shared](std::uint64_t) { return shared; }, {});
   testing::Child child([&] {
     const FewDescriptors few(1);
-    fetch_fd(door.name(), {}, 4);
+    fetch_fd(door.name(), {}, 0, 4);
   });
   const std::string text = child.wait();
   CHECK_THAT(text, Catch::Contains("cannot map the shared memory of rank 4") && Catch::Contains("errno 24") &&

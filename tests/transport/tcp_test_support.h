@@ -112,7 +112,7 @@ class Writer {
     const std::uint32_t bytes = expected_bytes(seed_, next_, geometry.slot_bytes);
     std::byte* payload = Ring::payload(slot, bytes);
     for (std::uint32_t i = 0; i < bytes; ++i) payload[i] = expected_byte(seed_, next_, i);
-    slot.bytes = bytes;
+    slot.size = bytes;
     slot.fingerprint = expected_fingerprint(seed_, next_);
     slot.stamp.store(std::uint64_t{kEpoch} << 48 | (next_ + 1), std::memory_order_release);
     ++next_;
@@ -138,7 +138,7 @@ class Reader {
     SlotHeader& slot = incoming_.ring.slot(next_);
     if (slot.stamp.load(std::memory_order_acquire) != (std::uint64_t{kEpoch} << 48 | (next_ + 1))) return false;
     const std::uint32_t bytes = expected_bytes(seed_, next_, incoming_.ring.geometry.slot_bytes);
-    if (slot.bytes != bytes) wrong("length " + std::to_string(slot.bytes) + " instead of " + std::to_string(bytes));
+    if (slot.bytes() != bytes) wrong("length " + std::to_string(slot.bytes()) + " instead of " + std::to_string(bytes));
     if (slot.fingerprint != expected_fingerprint(seed_, next_)) wrong("fingerprint");
     const std::byte* payload = Ring::payload(slot, bytes);
     for (std::uint32_t i = 0; i < bytes; ++i)

@@ -96,15 +96,19 @@ base::Fd connect_to(const DoorName& name, int rank, Clock::time_point until) {
 
 }  // namespace
 
-FdDoor::FdDoor(std::shared_ptr<runtime::Engine> engine, int fd, const runtime::Secret& secret)
+FdDoor::FdDoor(std::shared_ptr<runtime::Engine> engine, Offer offer, const runtime::Secret& secret)
     : name_(random_name()),
-      door_(
-          runtime::Door::open(std::move(engine), {}, base::listen_unix(text_of(name_)), secret, Purpose::memory,
-                              [fd](runtime::Door&, runtime::Door::Guest guest) { send_fd(guest.channel.fd(), fd); })) {}
+      door_(runtime::Door::open(std::move(engine), {}, base::listen_unix(text_of(name_)), secret, Purpose::memory,
+                                [offer = std::move(offer)](runtime::Door&, runtime::Door::Guest guest) {
+                                  std::uint64_t number = 0;
+                                  if (guest.hello.size() != sizeof number) return;
+                                  std::memcpy(&number, guest.hello.data(), sizeof number);
+                                  if (const auto wanted = offer(number)) send_fd(guest.channel.fd(), wanted->get());
+                                })) {}
 
 FdDoor::~FdDoor() { door_->close_and_wait(); }
 
-base::Fd fetch_fd(const DoorName& name, const runtime::Secret& secret, int rank) {
+base::Fd fetch_fd(const DoorName& name, const runtime::Secret& secret, std::uint64_t number, int rank) {
   const auto until = Clock::now() + kDoorTimeout;
   runtime::Channel channel(connect_to(name, rank, until), runtime::kStrangerLimit);
   const runtime::Nonce mine = runtime::random_nonce();
@@ -114,7 +118,9 @@ base::Fd fetch_fd(const DoorName& name, const runtime::Secret& secret, int rank)
   if (!frame) fail(rank, channel.end().empty() ? base::errno_text(ETIMEDOUT) : channel.end());
   if (runtime::read_challenge(*frame, secret, Purpose::memory, mine, theirs) != runtime::Verdict::good)
     fail(rank, "its secret is another one");
-  channel.send(runtime::kProof, runtime::proof(secret, Purpose::memory, mine, theirs, {}));
+  runtime::Bytes wish(sizeof number);
+  std::memcpy(wish.data(), &number, sizeof number);
+  channel.send(runtime::kProof, runtime::proof(secret, Purpose::memory, mine, theirs, wish));
   if (!base::wait_ready(channel.fd(), POLLIN, until)) fail(rank, base::errno_text(ETIMEDOUT));
   // Not by the channel: what it reads loses its descriptor.
   base::Fd fd = receive_fd(channel.fd());

@@ -1,9 +1,11 @@
-// Handing a descriptor to other processes of this host: by a door in the abstract name space, whoever knows the secret
-// gets the descriptor.
+// Handing descriptors to other processes of this host: by a door in the abstract name space, whoever knows the secret
+// gets the descriptor that it asks for by number.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "src/base/fd.h"
@@ -14,11 +16,13 @@ namespace tutti::transport {
 
 using DoorName = std::array<char, 32>;  // random letters and digits; all zero: no door
 
-// Served by the engine's thread. The descriptor stays the caller's and is handed to nobody after the destructor, which
-// waits for the engine's thread.
+// The descriptor of a number; null when there is none. Called on the engine's thread; must not block.
+using Offer = std::function<std::shared_ptr<const base::Fd>(std::uint64_t number)>;
+
+// Served by the engine's thread. Nobody is handed anything after the destructor, which waits for the engine's thread.
 class FdDoor {
  public:
-  FdDoor(std::shared_ptr<runtime::Engine> engine, int fd, const runtime::Secret& secret);
+  FdDoor(std::shared_ptr<runtime::Engine> engine, Offer offer, const runtime::Secret& secret);
   ~FdDoor();
   FdDoor(const FdDoor&) = delete;
   FdDoor& operator=(const FdDoor&) = delete;
@@ -30,7 +34,7 @@ class FdDoor {
   std::shared_ptr<runtime::Door> door_;
 };
 
-// Fetches the descriptor behind `name`. Blocks for at most ten seconds; throws Error that names the rank.
-base::Fd fetch_fd(const DoorName& name, const runtime::Secret& secret, int rank);
+// Fetches descriptor `number` from behind `name`. Blocks for at most ten seconds; throws Error that names the rank.
+base::Fd fetch_fd(const DoorName& name, const runtime::Secret& secret, std::uint64_t number, int rank);
 
 }  // namespace tutti::transport

@@ -2,9 +2,11 @@
 
 #include <sodium.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -13,6 +15,7 @@
 #include "src/base/error.h"
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
+#include "src/runtime/memory.h"
 #include "transport/shm/fd_passing.h"
 
 namespace tutti::transport {
@@ -30,14 +33,26 @@ struct Address {
   DoorName door{};  // where the descriptor is handed out
 };
 
+constexpr std::uint64_t kArenaNumber = 0;  // at the door; segments of tutti::alloc have their own numbers
+constexpr std::size_t kMappings = 64;
+
 class Shm final : public runtime::Transport {
  public:
   explicit Shm(const ShmOptions& options)
-      : options_(options), door_(options.engine, options.arena->fd(), options.secret) {}
+      : options_(options),
+        door_(
+            options.engine,
+            [arena = options.arena](std::uint64_t number) {
+              return number == kArenaNumber ? std::shared_ptr<const base::Fd>(arena, &arena->fd())
+                                            : runtime::segment_fd(number);
+            },
+            options.secret) {}
 
   ~Shm() override {
-    for (const Peer& peer : peers_)
+    for (const Peer& peer : peers_) {
       if (peer.mapped) ::munmap(peer.view.base(), peer.address.bytes);
+      for (const Mapping& mapping : peer.mappings) ::munmap(mapping.base, mapping.bytes);
+    }
   }
 
   std::string_view name() const override { return "shm"; }
@@ -91,16 +106,64 @@ class Shm final : public runtime::Transport {
     return Incoming{*ring, reader};
   }
 
+  runtime::Reach reach(int rank) const override {
+    const Peer& peer = peers_.at(static_cast<std::size_t>(rank));
+    return peer.arena != nullptr ? runtime::Reach::process : runtime::Reach::mapped;
+  }
+
+  runtime::DirectFlags* direct_flags(int rank) override { return &view_of(rank).direct(); }
+
+  std::byte* map(int rank, const runtime::MemoryAddress& where, std::size_t bytes) override {
+    Peer& peer = peers_.at(static_cast<std::size_t>(rank));
+    if (peer.arena != nullptr) return const_cast<std::byte*>(where.local);
+    const Mapping& mapping = mapping_of(rank, peer, where.segment);
+    if (where.offset > mapping.bytes || bytes > mapping.bytes - where.offset)
+      throw Error(ErrorCode::internal_error, "rank " + std::to_string(rank) + " names " + std::to_string(bytes) +
+                                                 " bytes that are not in its memory");
+    return mapping.base + where.offset;
+  }
+
   bool progress() override { return false; }
   void flush(std::chrono::steady_clock::time_point) override {}  // mapped memory outlives this process
 
  private:
+  // What tutti::alloc gave in another process, mapped here. The peer may free it at any time, which leaves zeroes.
+  struct Mapping {
+    std::uint64_t segment = 0;
+    std::byte* base = nullptr;
+    std::size_t bytes = 0;
+  };
+
   struct Peer {
     Address address;
     std::shared_ptr<runtime::Arena> arena;  // of a rank of this process
     ArenaView view;
-    bool mapped = false;  // by us, to be unmapped
+    bool mapped = false;            // by us, to be unmapped
+    std::vector<Mapping> mappings;  // at most kMappings, the last used first
   };
+
+  // The mapping of a segment, made at first use.
+  const Mapping& mapping_of(int rank, Peer& peer, std::uint64_t segment) {
+    auto& all = peer.mappings;
+    const auto known = std::find_if(all.begin(), all.end(), [&](const Mapping& m) { return m.segment == segment; });
+    if (known != all.end()) {
+      std::rotate(all.begin(), known, known + 1);
+      return all.front();
+    }
+    if (all.size() == kMappings) {  // most likely freed long ago
+      ::munmap(all.back().base, all.back().bytes);
+      all.pop_back();
+    }
+    const base::Fd fd = fetch_fd(peer.address.door, options_.secret, segment, rank);
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) base::throw_errno("cannot size the memory of rank " + std::to_string(rank));
+    const auto bytes = static_cast<std::size_t>(status.st_size);
+    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    if (memory == MAP_FAILED) base::throw_errno("cannot map the memory of rank " + std::to_string(rank));
+    ::madvise(memory, bytes, MADV_POPULATE_WRITE);  // best effort: no page faults while it is used
+    all.insert(all.begin(), {segment, static_cast<std::byte*>(memory), bytes});
+    return all.front();
+  }
 
   // The peer's arena, mapped at first use.
   ArenaView& view_of(int rank) {
@@ -116,7 +179,7 @@ class Shm final : public runtime::Transport {
     if (peer.arena != nullptr) {
       view = peer.arena->view();
     } else {
-      const base::Fd fd = fetch_fd(peer.address.door, options_.secret, rank);
+      const base::Fd fd = fetch_fd(peer.address.door, options_.secret, kArenaNumber, rank);
       void* memory = ::mmap(nullptr, peer.address.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
       if (memory == MAP_FAILED) base::throw_errno("cannot map the shared memory of rank " + std::to_string(rank));
       view = ArenaView(static_cast<std::byte*>(memory));

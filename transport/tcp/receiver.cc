@@ -140,7 +140,7 @@ void Receiver::begin_message(const Frame& frame) {
   stamp_ = data.stamp;
   missing_ = data.bytes;
   payload_ = Ring::payload(*slot_, missing_);
-  slot_->bytes = data.bytes;
+  slot_->size = data.bytes;
   slot_->fingerprint = data.fingerprint;
 }
 

@@ -125,14 +125,14 @@ bool Sender::goodbye(int socket) {
 
 void Sender::push_message(Port& port, std::size_t index) {
   SlotHeader& slot = port.ring.slot(port.next);
-  const std::size_t bytes = slot.bytes;
+  const std::size_t bytes = slot.bytes();
   if (bytes > std::max<std::size_t>(port.ring.geometry.slot_bytes, runtime::kInlineBytes))
     throw Error(ErrorCode::internal_error,
                 "a message of " + std::to_string(bytes) + " bytes was published in a slot of " +
                     std::to_string(port.ring.geometry.slot_bytes) + " bytes (port " + std::to_string(port.id) + ")");
   Frame frame = control(FrameKind::data);
   frame.port = port.number;
-  frame.data = {port.expected, slot.bytes, slot.fingerprint, 0};
+  frame.data = {port.expected, slot.bytes(), slot.fingerprint, 0};
   push(frame, Ring::payload(slot, bytes), bytes, index);
   ++messages_;
   ++port.next;
