@@ -45,8 +45,6 @@ class Transport {
   virtual std::optional<Incoming> find_ring(PortId port, int peer, std::uint32_t reader, const RingGeometry& geometry,
                                             bool acknowledged) = 0;
 
-  // Moves what can be moved without blocking; true if anything moved. Throws Error when a peer sends garbage, and when
-  // one is lost for whom a message waits.
   // How `peer` gets at this rank's memory, and this rank at the peer's.
   virtual Reach reach(int peer) const { return static_cast<void>(peer), Reach::none; }
   // Where `bytes` at `where` in the memory of `peer` lie for this rank; `where` is reachable. May map memory the first
@@ -57,7 +55,8 @@ class Transport {
   // The flags of a peer whose memory this rank reaches; null for others.
   virtual DirectFlags* direct_flags(int peer) { return static_cast<void>(peer), nullptr; }
 
-  // Moves what can be moved without blocking; true if anything moved. Throws Error when a peer is lost.
+  // Moves what can be moved without blocking; true if anything moved. Throws Error when a peer sends garbage, and when
+  // one is lost for whom a message waits.
   virtual bool progress() = 0;
   // A peer is lost from whom nothing more will come, and for whom nothing waits. What it had sent is in its rings, and
   // may be all that is needed: that is for the caller to judge.
