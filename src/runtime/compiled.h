@@ -70,7 +70,9 @@ struct CompiledProgram {
   std::vector<std::int32_t> places;  // first chunks of readers' outputs
   std::vector<PortEnd> sends;
   std::vector<PortEnd> receives;
-  BufferShape shape[3];             // by schedule::Buffer; no scratch: per_block is 0
+  BufferShape shape[3];  // by schedule::Buffer; no scratch: per_block is 0
+  // All of it is: publish the input to everybody, then reduce everybody's into the output, with nobody acknowledging.
+  bool exchange = false;
   std::uint32_t most_operands = 1;  // of any step
   std::uint32_t most_destinations = 1;
 

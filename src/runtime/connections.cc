@@ -22,6 +22,7 @@ void Connections::make_rings(BoundProgram& program) {
     if (end == nullptr) {
       auto made = std::make_unique<SendEnd>();
       made->ring = arena_->make_ring(port.id, port.geometry);
+      made->slot = &made->ring.slot(0);
       made->acknowledged = port.acknowledged;
       made->reach = Reach::process;
       for (const int reader : port.readers) {
@@ -62,6 +63,7 @@ bool Connections::bind_receives(BoundProgram& program) {
       }
       auto end = std::make_unique<ReceiveEnd>();
       end->ring = found->ring;
+      end->slot = &end->ring.slot(0);
       end->reader = found->reader;
       end->acknowledged = port.acknowledged;
       end->writer = port.writer;

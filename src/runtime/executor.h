@@ -24,7 +24,13 @@ struct SendEnd {
   bool acknowledged = true;
   bool carried = false;          // the readers' transports know of it
   std::uint64_t next = 0;        // number of the next message
+  SlotHeader* slot = nullptr;    // its slot
   std::uint64_t free_until = 0;  // messages below this number have a free slot, as far as we have looked
+
+  void pass() {
+    ++next;
+    slot = ring.after(slot);
+  }
 
   // Direct transfers.
   std::vector<PeerMemory> readers;
@@ -40,8 +46,14 @@ struct ReceiveEnd {
   std::uint32_t reader = 0;
   bool acknowledged = true;
   std::int32_t writer = 0;
-  std::uint64_t next = 0;
+  std::uint64_t next = 0;        // number of the next message
+  SlotHeader* slot = nullptr;    // its slot
   ReadWindow* window = nullptr;  // of a transport that wants to know
+
+  void pass() {
+    ++next;
+    slot = ring.after(slot);
+  }
 
   PeerMemory memory;                // the writer's
   const std::byte* lent = nullptr;  // the next message, when it is lent
@@ -89,7 +101,7 @@ struct Call {
 
 class Execution {
  public:
-  // All of program's ends must be bound.
+  // All of program's ends must be bound. `program` and `call` must live until the execution is done.
   void start(BoundProgram& program, const Call& call, std::uint16_t epoch);
 
   enum class State { blocked, moved, done, mismatch };
@@ -123,6 +135,8 @@ class Execution {
 
   void combine(const CompiledStep& step, std::uint32_t ins, std::uint32_t outs, std::size_t bytes);
   std::size_t message_bytes(const CompiledStep& step, std::uint64_t round) const;
+  // Whether the operator applies a factor to this operand.
+  bool scales(const CompiledOperand& operand) const { return operand.prescale && call_->prescale != 1; }
   bool touches_buffers(const CompiledStep& step) const;
   struct Place {
     std::size_t begin;  // elements from the start of the buffer
@@ -131,10 +145,17 @@ class Execution {
   Place place(schedule::Buffer buffer, std::int32_t chunk, std::int32_t chunks, std::uint64_t round) const;
   std::byte* base(schedule::Buffer buffer) const;
 
+  // executor_exchange.cc
+  State exchange();
+  void publish();
+  void finish_exchange();
+
   BoundProgram* program_ = nullptr;
-  Call call_;
+  const Call* call_ = nullptr;
   std::uint16_t epoch_ = 1;
   std::size_t lanes_left_ = 0;
+  bool exchange_ = false;    // the program is an exchange, in one round
+  std::size_t arrived_ = 0;  // messages of it
   int mismatched_rank_ = -1;
 };
 

@@ -20,14 +20,14 @@ void Execution::announce() {
     const ReceiveEnd& end = *program_->receives[i];
     if (!program_->code.receives[i].places || end.memory.reach == Reach::none) continue;
     ReaderLine& line = end.ring.line(end.reader);
-    line.output = call_.output_at.reachable(end.memory.reach) ? call_.output_at : MemoryAddress{};
-    line.announced.store(stamp_of(epoch_, call_.sequence), std::memory_order_release);
+    line.output = call_->output_at.reachable(end.memory.reach) ? call_->output_at : MemoryAddress{};
+    line.announced.store(stamp_of(epoch_, call_->sequence), std::memory_order_release);
   }
 }
 
 // Finds where all readers of `end` want messages placed; false while one has not said so.
 bool Execution::find_targets(SendEnd& end) {
-  const std::uint64_t stamp = stamp_of(epoch_, call_.sequence);
+  const std::uint64_t stamp = stamp_of(epoch_, call_->sequence);
   if (end.targets_of == stamp) return true;
   const std::uint32_t readers = end.ring.geometry.readers;
   for (std::uint32_t reader = 0; reader < readers; ++reader)
@@ -37,7 +37,7 @@ bool Execution::find_targets(SendEnd& end) {
     const PeerMemory& peer = end.readers[reader];
     const MemoryAddress where = end.ring.line(reader).output;
     const bool reached = where.reachable(peer.reach);
-    end.targets.push_back(reached ? peer.transport->map(peer.rank, where, call_.output_bytes) : nullptr);
+    end.targets.push_back(reached ? peer.transport->map(peer.rank, where, call_->output_bytes) : nullptr);
   }
   if (std::find(end.targets.begin(), end.targets.end(), nullptr) != end.targets.end()) end.targets.clear();
   end.targets_of = stamp;
@@ -50,19 +50,19 @@ Execution::Direct Execution::look_for_direct(const CompiledStep& step) {
   for (std::uint32_t i = step.in_begin; i < step.in_end; ++i) {
     if (code.operands[i].kind != Operand::Kind::recv) continue;
     ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(code.operands[i].index)];
-    const SlotHeader& slot = end.ring.slot(end.next);
+    const SlotHeader& slot = *end.slot;
     if ((slot.size & SlotHeader::kLent) == 0) continue;
     MemoryAddress where;
     std::memcpy(&where, slot.inline_data, sizeof where);
     end.lent = end.memory.transport->map(end.memory.rank, where, slot.bytes());
     direct.touches = true;
   }
-  if (step.send < 0 || (call_.rounds > 1 && step.chunks > 1)) return direct;
+  if (step.send < 0 || (call_->rounds > 1 && step.chunks > 1)) return direct;
   SendEnd& end = *program_->sends[static_cast<std::size_t>(step.send)];
   if (end.reach == Reach::none) return direct;
   if (step.lends) {
     const Buffer buffer = code.operands[step.in_begin].buffer;
-    if ((buffer == Buffer::input ? call_.input_at : call_.output_at).reachable(end.reach)) {
+    if ((buffer == Buffer::input ? call_->input_at : call_->output_at).reachable(end.reach)) {
       direct.send = Way::lent;
       return direct;
     }
@@ -80,7 +80,7 @@ Execution::Direct Execution::look_for_direct(const CompiledStep& step) {
 // Raises `touching`, unless one of those whose memory the step touches has revoked it.
 bool Execution::touch(const CompiledStep& step, const Direct& direct) {
   const CompiledProgram& code = program_->code;
-  call_.flags->touching.store(1, std::memory_order_seq_cst);
+  call_->flags->touching.store(1, std::memory_order_seq_cst);
   bool revoked = false;
   const auto look = [&](const PeerMemory& peer) {
     revoked = revoked || peer.flags->revoked.load(std::memory_order_seq_cst) != 0;
@@ -92,7 +92,7 @@ bool Execution::touch(const CompiledStep& step, const Direct& direct) {
   }
   if (direct.send == Way::placed)
     for (const PeerMemory& peer : program_->sends[static_cast<std::size_t>(step.send)]->readers) look(peer);
-  if (revoked) call_.flags->touching.store(0, std::memory_order_release);
+  if (revoked) call_->flags->touching.store(0, std::memory_order_release);
   return !revoked;
 }
 
@@ -100,8 +100,8 @@ bool Execution::touch(const CompiledStep& step, const Direct& direct) {
 void Execution::lend(const CompiledStep& step, std::uint64_t round, SlotHeader& slot) const {
   const CompiledOperand& operand = program_->code.operands[step.in_begin];
   const Place at = place(operand.buffer, operand.index, step.chunks, round);
-  const MemoryAddress& buffer = operand.buffer == Buffer::input ? call_.input_at : call_.output_at;
-  const MemoryAddress where = buffer.at(at.begin * call_.element_bytes);
+  const MemoryAddress& buffer = operand.buffer == Buffer::input ? call_->input_at : call_->output_at;
+  const MemoryAddress where = buffer.at(at.begin * call_->element_bytes);
   std::memcpy(slot.inline_data, &where, sizeof where);
 }
 

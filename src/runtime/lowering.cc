@@ -35,6 +35,7 @@ class Lowering {
       for (const Step& step : lane) add(step);
     }
     out_.lane_begin.push_back(static_cast<std::uint32_t>(out_.steps.size()));
+    out_.exchange = is_exchange();
     return std::move(out_);
   }
 
@@ -71,6 +72,24 @@ class Lowering {
     out_.most_destinations =
         std::max(out_.most_destinations, compiled.out_end - compiled.out_begin + (compiled.send >= 0 ? 1u : 0u));
     out_.steps.push_back(compiled);
+  }
+
+  bool is_exchange() const {
+    const schedule::Program& program = schedule_.programs.at(static_cast<std::size_t>(rank_));
+    if (schedule_.input_chunks != 1 || schedule_.output_chunks != 1) return false;
+    if (program.lanes.size() != 1 || program.lanes[0].size() != 2) return false;
+    const Step& publish = program.lanes[0][0];
+    const Step& reduce = program.lanes[0][1];
+    const auto is_input = [](const Operand& in) {
+      return in.kind == Operand::Kind::local && in.buffer == schedule::Buffer::input;
+    };
+    return publish.in.size() == 1 && is_input(publish.in[0]) && publish.out.size() == 1 &&
+           publish.out[0].kind == Destination::Kind::send &&
+           std::all_of(reduce.in.begin(), reduce.in.end(),
+                       [&](const Operand& in) { return in.kind == Operand::Kind::recv || is_input(in); }) &&
+           reduce.out.size() == 1 && reduce.out[0] == Destination::local(schedule::Buffer::output, 0) &&
+           std::none_of(schedule_.ports.begin(), schedule_.ports.end(),
+                        [](const Port& port) { return port.acknowledged; });
   }
 
   // For every port that this rank writes or reads, the output chunks into which each reader stores the port's messages,

@@ -72,6 +72,11 @@ struct Ring {
     return *reinterpret_cast<SlotHeader*>(memory + geometry.readers * sizeof(ReaderLine) +
                                           message % geometry.slots * geometry.stride());
   }
+  // The slot of the message after the one in `slot`, without a division.
+  SlotHeader* after(SlotHeader* slot) const {
+    std::byte* const next = reinterpret_cast<std::byte*>(slot) + geometry.stride();
+    return next == memory + geometry.bytes() ? &this->slot(0) : reinterpret_cast<SlotHeader*>(next);
+  }
   // Where `bytes` of payload of this slot lie.
   static std::byte* payload(SlotHeader& slot, std::size_t bytes) {
     return bytes <= kInlineBytes ? slot.inline_data : reinterpret_cast<std::byte*>(&slot) + sizeof(SlotHeader);

@@ -241,8 +241,9 @@ class CompiledRanks {
     std::vector<std::size_t> busy(ranks);
     std::iota(busy.begin(), busy.end(), 0);
     std::map<int, std::uint64_t> seen;
+    std::vector<Call> calls(ranks);
     const auto start = [&](std::size_t r) {
-      Call call;
+      Call& call = calls[r];
       call.input = buffers[r].at(schedule::Buffer::input);
       call.output = buffers[r].output.data();
       call.count = c_.count;
@@ -366,9 +367,10 @@ TEST_CASE("a message of another call is noticed and its rank named") {
   }
   std::vector<float> data(4);
   Execution executions[2];
+  Call calls[2];
   for (int r = 0; r < 2; ++r) {
     REQUIRE(connections[r]->bind_receives(programs[r]));
-    Call call;
+    Call& call = calls[r];
     call.input = call.output = reinterpret_cast<std::byte*>(data.data());
     call.count = 4;
     call.element_bytes = 4;
