@@ -4,8 +4,8 @@
 // 2. Blocks of kUnroll vectors: load all of input 0, combine input 1, 2, ... left to right, finish, store to each
 //    output. All loads of a block come before its stores, so that an output may be equal to an input.
 // 3. Single vectors, then the last elements as a part of a vector.
-// A part of a vector is copied to a zeroed vector on the stack, computed by the same code, and copied back, so nothing
-// outside the data is touched. A store streams when its output asks for it and its address is aligned to the vector.
+// A part of a vector is copied to a zeroed vector, computed by the same code, and copied back, so nothing outside the
+// data is touched. A store streams when its output asks for it and its address is aligned to the vector.
 // Memory traffic: every input is read once, every output written once.
 #pragma once
 
@@ -76,8 +76,7 @@ struct Reduction {
   [[gnu::noinline]] void part(std::size_t at, std::size_t bytes) const {
     Value value{};
     for (std::size_t i = 0; i < ins(); ++i) {
-      Stored stored{};
-      copy_part(reinterpret_cast<std::byte*>(&stored), operands.in[i].data + at, bytes);
+      const Stored stored = load_part(operands.in[i].data + at, bytes);
       if (kIns == 1 && !kScaled) return store_part(at, bytes, stored);
       const Value operand = take(i, stored);
       value = i == 0 ? operand : Op::template apply<Element>(value, operand);
@@ -86,8 +85,33 @@ struct Reduction {
   }
 
   TUTTI_INLINE void store_part(std::size_t at, std::size_t bytes, Stored stored) const {
-    for (std::size_t o = 0; o < outs(); ++o)
-      copy_part(operands.out[o].data + at, reinterpret_cast<const std::byte*>(&stored), bytes);
+    for (std::size_t o = 0; o < outs(); ++o) {
+      std::byte* const to = operands.out[o].data + at;
+      if constexpr (kStep >= 16)
+        if (bytes % 8 == 0 && bytes <= 16) {
+          const Words words = (Words)stored;
+          store(to, words[0]);
+          if (bytes == 16) store(to + 8, words[1]);
+          continue;
+        }
+      copy_part(to, reinterpret_cast<const std::byte*>(&stored), bytes);
+    }
+  }
+
+  // One or two words go through registers: a vector that is read from memory right after a part of it was written
+  // there makes the processor wait, and the smallest calls are made of such.
+  using Words = Vector<std::uint64_t, (kStep >= 16 ? kStep : 16)>;
+  TUTTI_INLINE static Stored load_part(const std::byte* from, std::size_t bytes) {
+    if constexpr (kStep >= 16)
+      if (bytes % 8 == 0 && bytes <= 16) {
+        Words words{};
+        words[0] = load<std::uint64_t>(from);
+        if (bytes == 16) words[1] = load<std::uint64_t>(from + 8);
+        return (Stored)words;
+      }
+    Stored stored{};
+    copy_part(reinterpret_cast<std::byte*>(&stored), from, bytes);
+    return stored;
   }
 
   TUTTI_INLINE static void copy_part(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -116,19 +140,23 @@ struct Reduction {
     return 0;
   }
 
-  // Two inputs to one output past the caches, from a whole line of the output on: returns where it stopped. The
-  // pointers are copied, since for all the compiler knows every store might change them; reading them again for every
-  // line would leave fewer lines in flight.
+  // Two inputs to one or two outputs past the caches, from a whole line of the outputs on: returns where it stopped.
+  // The pointers are copied, since for all the compiler knows every store might change them; reading them again for
+  // every line would leave fewer lines in flight.
   TUTTI_INLINE std::size_t stream(std::size_t at, std::size_t bytes) const {
     const std::byte* const a = operands.in[0].data;
     const std::byte* const b = operands.in[1].data;
-    std::byte* const to = operands.out[0].data;
-    if (reinterpret_cast<std::uintptr_t>(to + at) % kStep != 0) return at;
+    std::byte* to[kOuts];
+    for (int o = 0; o < kOuts; ++o) {
+      to[o] = operands.out[o].data;
+      if (!operands.out[o].streaming || reinterpret_cast<std::uintptr_t>(to[o] + at) % kStep != 0) return at;
+    }
     for (; bytes - at >= kUnroll * kStep; at += kUnroll * kStep)
       for (int v = 0; v < kUnroll; ++v) {
         const std::size_t here = at + static_cast<std::size_t>(v * kStep);
-        Isa::stream(to + here, Element::narrow(Op::template apply<Element>(Element::widen(load<Stored>(a + here)),
-                                                                           Element::widen(load<Stored>(b + here)))));
+        const Stored sum = Element::narrow(Op::template apply<Element>(Element::widen(load<Stored>(a + here)),
+                                                                       Element::widen(load<Stored>(b + here))));
+        for (int o = 0; o < kOuts; ++o) Isa::stream(to[o] + here, sum);
       }
     return at;
   }
@@ -143,7 +171,7 @@ struct Reduction {
       block<1>(at);
       at += kStep;
     }
-    if constexpr (kIns == 2 && kOuts == 1 && !kScaled)
+    if constexpr (kIns == 2 && kOuts > 0 && !kScaled)
       if (operands.out[0].streaming) at = stream(at, bytes);
     while (bytes - at >= kStep) {
       if (at >= head && bytes - at >= kUnroll * kStep) {
