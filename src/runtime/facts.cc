@@ -57,6 +57,7 @@ Facts facts_of_this_rank(const Config& config) {
   facts.hostname = hostname();
   const topology::Topology machine = topology::detect(topology::Devices::skip);
   facts.place = topology::here(machine);
+  facts.scheduling_group = topology::scheduling_group();
   facts.usable_cores = topology::usable_cores(machine);
   randombytes_buf(&facts.nonce, sizeof facts.nonce);
   facts.buffer_limit = config.buffer_limit;
@@ -72,6 +73,7 @@ Blob to_blob(const Facts& facts) {
                             {"hostname", facts.hostname},
                             {"place", {at.package, at.numa, at.l3, at.core}},
                             {"usable_cores", facts.usable_cores},
+                            {"scheduling_group", facts.scheduling_group},
                             {"nonce", facts.nonce},
                             {"buffer_limit", facts.buffer_limit},
                             {"algorithm", facts.algorithm},
@@ -92,6 +94,7 @@ Facts facts_from_blob(const Blob& blob, int rank) {
     const nlohmann::json& at = json.at("place");
     facts.place = {0, at.at(0), at.at(1), at.at(2), at.at(3)};
     facts.usable_cores = json.at("usable_cores");
+    facts.scheduling_group = json.at("scheduling_group");
     facts.nonce = json.at("nonce");
     facts.buffer_limit = json.at("buffer_limit");
     facts.algorithm = json.at("algorithm");
@@ -110,6 +113,15 @@ std::vector<int> hosts_of(const std::vector<Facts>& facts) {
   for (const Facts& rank : facts)
     hosts.push_back(number.try_emplace(rank.host, static_cast<int>(number.size())).first->second);
   return hosts;
+}
+
+bool one_scheduling_group(const std::vector<Facts>& facts, const std::vector<int>& host_of_rank) {
+  std::map<int, const std::string*> group_on;
+  for (std::size_t rank = 0; rank < facts.size(); ++rank)
+    if (*group_on.try_emplace(host_of_rank[rank], &facts[rank].scheduling_group).first->second !=
+        facts[rank].scheduling_group)
+      return false;
+  return true;
 }
 
 void check_agreement(const std::vector<Facts>& facts) {

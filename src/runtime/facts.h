@@ -17,6 +17,7 @@ struct Facts {
   std::string host;      // equal for ranks that can share memory: boot id and network namespace
   std::string hostname;  // for people
   topology::RankPlace place;
+  std::string scheduling_group;  // topology::scheduling_group
   int usable_cores = 1;
   std::uint64_t nonce = 0;  // rank 0's names the communicator
   std::uint64_t buffer_limit = 0;
@@ -32,6 +33,9 @@ Facts facts_from_blob(const Blob& blob, int rank);
 
 // Numbers the hosts in the order of their lowest rank.
 std::vector<int> hosts_of(const std::vector<Facts>& facts);
+
+// Whether all ranks of each host are in one scheduling group.
+bool one_scheduling_group(const std::vector<Facts>& facts, const std::vector<int>& host_of_rank);
 
 // Throws Error(invalid_argument) when ranks were given different algorithms or transports, naming both.
 void check_agreement(const std::vector<Facts>& facts);

@@ -110,7 +110,7 @@ std::shared_ptr<Work::State> Runner::enqueue(const Request& request) {
 // Drives the queue from the calling thread until `state` is done.
 void Runner::help(Work::State& state) {
   helpers_.fetch_add(1);
-  Waiter waiter(station_.ranks_share_cores);
+  Waiter waiter(station_.cores);
   while (!state.done.load(std::memory_order_acquire)) {
     if (try_take_drive()) {
       const DriveRelease release(*this);
@@ -170,7 +170,7 @@ Driver::State Runner::drive() {
 
 void Runner::take_drive() {
   while (!try_take_drive()) {
-    if (station_.ranks_share_cores)
+    if (station_.cores != Cores::own)
       ::sched_yield();
     else
       cpu_relax();
@@ -178,7 +178,7 @@ void Runner::take_drive() {
 }
 
 void Runner::drive_to_end(Operation& op) {
-  Waiter waiter(station_.ranks_share_cores);
+  Waiter waiter(station_.cores);
   while (advance(op, waiter) != Step::finished) {
   }
 }

@@ -35,7 +35,7 @@ struct Station {
   int size = 1;
   int local_rank = 0;
   int local_size = 1;
-  bool ranks_share_cores = false;
+  Cores cores = Cores::own;
   Config config;
   std::shared_ptr<Engine> engine;
   std::shared_ptr<RecordBoard> board = std::make_shared<RecordBoard>();

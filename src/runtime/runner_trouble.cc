@@ -49,7 +49,7 @@ void Runner::look_around(Operation& op, Clock::duration waited) {
   const Clock::time_point now = Clock::now();
   if (op.deadline == Clock::time_point{}) op.deadline = now - waited + station_.config.timeout;
   const bool mismatched = op.mismatched_rank >= 0;
-  const Clock::duration patience = station_.ranks_share_cores ? kStallWhenShared : kStallWhenAlone;
+  const Clock::duration patience = station_.cores == Cores::own ? kStallWhenAlone : kStallWhenShared;
   if ((mismatched || waited > patience) && now > op.next_report) {
     station_.board->set_waiting(op.record.sequence, waiting_text(op));
     // Fingerprints are chained, so the call that differs may be the one before.

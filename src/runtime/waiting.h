@@ -1,12 +1,16 @@
 // How a thread waits for other ranks. A cache line from another core takes 0.2 us, giving up the core costs some
 // microseconds, and waking from a sleep costs tens: so spin when every rank has a core, give up the core after a few
-// polls when ranks share cores, and sleep only after milliseconds without progress.
+// polls when ranks share cores, and sleep only after milliseconds without progress. But a core is given up to threads
+// of the same scheduling group only (topology::scheduling_group). Where ranks that share cores are in several, as under
+// MPICH's mpirun or in a container each, a yield makes them wait for the end of a time slice, milliseconds; a sleep,
+// for as long as the kernel's timers take.
 #pragma once
 
 #include <sched.h>
 #include <time.h>
 
 #include <chrono>
+#include <cstdint>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -24,9 +28,13 @@ inline void cpu_relax() {
 #endif
 }
 
+// What the ranks of a host have: a core each; cores that they share; or cores that they share but cannot give up to
+// each other.
+enum class Cores : std::uint8_t { own, shared, shared_between_groups };
+
 class Waiter {
  public:
-  explicit Waiter(bool ranks_share_cores) : spins_(ranks_share_cores ? 20 : 400), shared_(ranks_share_cores) {}
+  explicit Waiter(Cores cores) : spins_(cores == Cores::own ? 400 : 20), cores_(cores) {}
 
   // Something moved: the wait starts anew.
   void reset() { polls_ = 0; }
@@ -35,7 +43,7 @@ class Waiter {
   bool pause() {
     if (++polls_ <= spins_) {
       // A message from a rank that is as far as we are is about to come: look again at once, then less greedily.
-      if (shared_ || polls_ > kEagerPolls) cpu_relax();
+      if (cores_ != Cores::own || polls_ > kEagerPolls) cpu_relax();
       return false;
     }
     const Clock::time_point now = Clock::now();
@@ -44,7 +52,10 @@ class Waiter {
     if (waited_ > kSleepAfter) {
       const timespec nap{0, waited_ > 20 * kSleepAfter ? 500'000 : 50'000};
       ::nanosleep(&nap, nullptr);
-    } else if (shared_ || waited_ > kYieldAfter) {
+    } else if (cores_ == Cores::shared_between_groups) {
+      const timespec shortest{0, 1};  // takes some 50 us
+      ::nanosleep(&shortest, nullptr);
+    } else if (cores_ == Cores::shared || waited_ > kYieldAfter) {
       ::sched_yield();
     } else {
       for (int i = 0; i < 16; ++i) cpu_relax();
@@ -61,7 +72,7 @@ class Waiter {
 
   unsigned polls_ = 0;
   unsigned spins_;
-  bool shared_;
+  Cores cores_;
   Clock::time_point since_;
   Clock::duration waited_{};
 };

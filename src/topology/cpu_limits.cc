@@ -1,7 +1,9 @@
 // What the operating system lets this process use: the affinity mask and the control groups' CPU quota.
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <sstream>
 
@@ -90,6 +92,46 @@ std::optional<double> cpu_quota(const std::string& cgroup_file, const std::strin
   }
   return tightest;
 }
+
+namespace {
+
+// The nearest directory from `path` up to below the root of `mount_point` in which the CPU controller is at work.
+std::string weighed_directory(const std::string& mount_point, std::string path) {
+  while (true) {
+    while (!path.empty() && path.back() == '/') path.pop_back();
+    if (path.empty()) return path;
+    if (std::ifstream(mount_point + path + "/cpu.weight") || std::ifstream(mount_point + path + "/cpu.shares"))
+      return path;
+    const std::size_t slash = path.rfind('/');
+    path.resize(slash == std::string::npos ? 0 : slash);
+  }
+}
+
+}  // namespace
+
+std::string scheduling_group(const std::string& proc, const std::string& mount_point) {
+  std::array<char, 64> space{};  // containers have name spaces of their own, in which their group is the root
+  const ssize_t length = ::readlink((proc + "/self/ns/cgroup").c_str(), space.data(), space.size() - 1);
+  std::string group = length > 0 ? space.data() : "";
+  std::ifstream in(proc + "/self/cgroup");
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    if (!controllers.empty() && !has_cpu_controller(controllers)) continue;
+    const std::string mount = controllers.empty() ? mount_point : mount_point + "/" + controllers;
+    const std::string weighed = weighed_directory(mount, line.substr(second + 1));
+    if (!weighed.empty()) return group + " " + weighed;
+  }
+  std::ifstream enabled(proc + "/sys/kernel/sched_autogroup_enabled");
+  int on = 0;
+  std::string session;
+  if (enabled >> on && on == 1 && std::ifstream(proc + "/self/autogroup") >> session) group += " " + session;
+  return group;
+}
+
+std::string scheduling_group() { return scheduling_group("/proc", "/sys/fs/cgroup"); }
 
 std::optional<double> cpu_quota() { return cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup"); }
 

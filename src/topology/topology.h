@@ -89,6 +89,12 @@ std::vector<int> allowed_pus();
 std::optional<double> cpu_quota();
 std::optional<double> cpu_quota(const std::string& cgroup_file, const std::string& mount_point);
 
+// The group in which the kernel shares out this process's CPU time: a control group with the CPU controller, else what
+// autogrouping has made of its session. Who gives up a core (sched_yield) leaves it to threads of the same group only.
+// The second form is told where /proc and the control groups are mounted.
+std::string scheduling_group();
+std::string scheduling_group(const std::string& proc, const std::string& mount_point);
+
 // For people: package > NUMA node > L3 > cores, then devices and notes; every line ends with a newline.
 std::string to_text(const Topology& topology);
 

@@ -165,3 +165,26 @@ TEST_CASE("numbers are printed as ranges") {
   CHECK(format_ranges({3}) == "3");
   CHECK(format_ranges({0, 1, 2, 3, 8, 10, 11}) == "0-3,8,10-11");
 }
+
+TEST_CASE("the scheduling group is the nearest control group with weights, else the session's own") {
+  const Directory proc, groups;
+  const auto group = [&] { return scheduling_group(proc.path(), groups.path()); };
+  CHECK(group().empty());
+  proc.write("self/cgroup", "0::/jobs/one\n");
+  proc.write("self/autogroup", "/autogroup-17 nice 0\n");
+  CHECK(group().empty());
+  proc.write("sys/kernel/sched_autogroup_enabled", "0\n");
+  CHECK(group().empty());
+  proc.write("sys/kernel/sched_autogroup_enabled", "1\n");
+  CHECK(group() == " /autogroup-17");
+  groups.write("jobs/cpu.weight", "100\n");
+  CHECK(group() == " /jobs");
+  groups.write("jobs/one/cpu.weight", "100\n");
+  CHECK(group() == " /jobs/one");
+  proc.write("self/cgroup", "3:memory:/m\n1:cpu:/two/\n");
+  CHECK(group() == " /autogroup-17");
+  groups.write("cpu/two/cpu.shares", "1024\n");
+  CHECK(group() == " /two");
+  proc.write("self/cgroup", "cpu\n::\n0::\n");
+  CHECK(group() == " /autogroup-17");
+}
