@@ -67,7 +67,9 @@ class Waiter {
 
  private:
   static constexpr unsigned kEagerPolls = 32;
-  static constexpr Clock::duration kYieldAfter = std::chrono::microseconds(200);
+  // Not much later: on a machine in use the system may have put two ranks onto one core although each could have its
+  // own.
+  static constexpr Clock::duration kYieldAfter = std::chrono::microseconds(20);
   static constexpr Clock::duration kSleepAfter = std::chrono::milliseconds(5);
 
   unsigned polls_ = 0;
