@@ -32,7 +32,8 @@ struct ArenaDirectory {
   };
 
   DirectFlags direct;
-  std::uint64_t magic;
+  alignas(128) std::atomic<std::uint32_t> parked;  // the owner sleeps; parking.h
+  alignas(128) std::uint64_t magic;
   std::uint64_t communicator;  // nonce; proves that this is the right memory
   std::int32_t rank;
   std::atomic<std::uint32_t> entries;  // release store by the owner, acquire load by find()
@@ -45,6 +46,7 @@ class ArenaView {
   ArenaView() = default;
   explicit ArenaView(std::byte* base) : base_(base) {}
 
+  std::atomic<std::uint32_t>& parked() const { return reinterpret_cast<ArenaDirectory*>(base_)->parked; }
   DirectFlags& direct() const { return reinterpret_cast<ArenaDirectory*>(base_)->direct; }
   const ArenaDirectory& directory() const { return *reinterpret_cast<const ArenaDirectory*>(base_); }
   // The ring of this port; nothing while its writer has not made it.

@@ -162,6 +162,9 @@ class Connecting {
       if (peer != job_.rank) station_.transport_of[static_cast<std::size_t>(peer)] = &choose(peer);
     for (std::size_t i = 0; i < kinds_.size(); ++i)
       if (!kinds_[i]->same_host_only) station_.movers.push_back(station_.transports[i].get());
+    const auto barred = [](const Facts& facts) { return facts.barriers; };
+    station_.can_park = station_.movers.empty() && !station_.transports.empty() &&
+                        station_.transports.front()->bell() >= 0 && std::all_of(facts_.begin(), facts_.end(), barred);
     station_.memory_domain = host_of_rank_;
     if (!station_.transports.empty() && !kinds_[0]->same_host_only)  // no shared memory: to each its own
       std::iota(station_.memory_domain.begin(), station_.memory_domain.end(), 0);

@@ -11,7 +11,7 @@ Connections::Connections(int rank, Arena* arena, std::vector<Transport*> transpo
 PeerMemory Connections::memory_of(int peer) const {
   Transport* const transport = transport_of_[static_cast<std::size_t>(peer)];
   if (transport == nullptr) return {};
-  return {transport, peer, transport->reach(peer), transport->direct_flags(peer)};
+  return {transport, peer, transport->reach(peer), transport->direct_flags(peer), transport->parked(peer)};
 }
 
 void Connections::make_rings(BoundProgram& program) {
@@ -43,6 +43,7 @@ void Connections::carry(const BoundProgram& program) {
     for (std::uint32_t reader = 0; reader < port.readers.size(); ++reader) {
       const int peer = port.readers[reader];
       transport_of_[static_cast<std::size_t>(peer)]->add_reader(port.id, end.ring, reader, peer, port.acknowledged);
+      end.readers[reader].wake();  // it may wait for this ring
     }
   }
 }

@@ -17,6 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/runtime/parking.h"
+
 namespace tutti::runtime {
 
 // Messages below this are copied: two cache misses for addresses would cost more.
@@ -41,12 +43,19 @@ struct MemoryAddress {
 
 class Transport;
 
-// A peer's memory, as seen from here.
+// A peer of the same host, as seen from here.
 struct PeerMemory {
   Transport* transport = nullptr;
   int rank = -1;
   Reach reach = Reach::none;
-  struct DirectFlags* flags = nullptr;  // the peer's; null when nothing is reached
+  struct DirectFlags* flags = nullptr;           // the peer's; null when nothing is reached
+  std::atomic<std::uint32_t>* parked = nullptr;  // the peer's (parking.h); null when it is never rung
+
+  // After something that the peer may wait for.
+  void wake() const {
+    if (parked != nullptr && take_parked(*parked)) ring();
+  }
+  void ring() const;
 };
 
 // The two flags above; they lie in the owner's arena.

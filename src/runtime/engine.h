@@ -8,6 +8,8 @@
 #include <functional>
 #include <memory>
 
+#include "src/runtime/parking.h"
+
 namespace tutti::runtime {
 
 // Work that the engine polls between waits, for as long as it says it is busy.
@@ -33,8 +35,9 @@ class Engine {
   void unwatch(int fd);
 
   // drive() is called from the engine's thread until it says idle; wake() makes it call again. remove() returns after
-  // the last call of drive().
-  void add(Driver* driver);
+  // the last call of drive(). With `parking` the thread sleeps until the driver's bell rings when it has been busy for
+  // a while without moving; without, it naps.
+  void add(Driver* driver, std::shared_ptr<Parking> parking = nullptr);
   void remove(Driver* driver);
   void wake();
 

@@ -2,7 +2,8 @@
 //   1. run the posted tasks and the timers that are due
 //   2. poll the drivers that are not idle
 //   3. wait in epoll: not at all after movement, without limit when all drivers are idle; in between it spins, then
-//      yields the core, then sleeps 50 us, 100 us, ... up to 1 ms
+//      yields the core, then parks at the bells of the busy drivers (parking.h), or, if some have none, sleeps 50 us,
+//      100 us, ... up to 1 ms
 // Everything but the callbacks runs under one mutex; callbacks run without it.
 #include "src/runtime/engine_loop.h"
 
@@ -87,6 +88,27 @@ Driver::State Engine::Impl::drive_all() {
   return moved ? Driver::State::moved : busy ? Driver::State::busy : Driver::State::idle;
 }
 
+// Makes ready to sleep at the bells of all busy drivers; nothing, if one of them has none.
+std::vector<std::shared_ptr<Parking>> Engine::Impl::park() {
+  std::vector<std::shared_ptr<Parking>> bells;
+  {
+    std::lock_guard lock(mutex);
+    for (const Entry& entry : drivers) {
+      if (entry.idle) continue;
+      if (entry.parking == nullptr) return {};
+      bells.push_back(entry.parking);
+    }
+    for (const auto& parking : bells) {
+      epoll_event event{};
+      event.events = EPOLLIN | EPOLLONESHOT;
+      event.data.fd = parking->bell();
+      ::epoll_ctl(epoll.get(), EPOLL_CTL_MOD, parking->bell(), &event);  // fails if it is removed: then it is not busy
+    }
+  }
+  for (const auto& parking : bells) parking->prepare();
+  return bells;
+}
+
 bool Engine::Impl::poll(microseconds limit) {
   parked.store(true);
   std::array<epoll_event, 32> events;
@@ -155,6 +177,12 @@ void Engine::Impl::loop() {
     } else if (still < kSpins + kYields) {
       ::sched_yield();
       poll(microseconds(0));
+    } else if (const auto parked_at = park(); !parked_at.empty()) {
+      // The look for news between the two halves of parking.
+      const bool news = drive_all() != Driver::State::busy || woken.load();
+      poll(news ? microseconds(0) : microseconds(Parking::kLongest));
+      for (const auto& parking : parked_at) parking->leave();
+      if (news) still = 0;
     } else {
       poll(std::min(kFirstSleep * (still - kSpins - kYields + 1), kLongestSleep));
       still = std::min(still, kSpins + kYields + 100);

@@ -25,6 +25,7 @@ struct Engine::Impl {
   struct Entry {
     Driver* driver;
     bool idle;
+    std::shared_ptr<Parking> parking;
   };
 
   base::Fd epoll, doorbell;
@@ -63,6 +64,7 @@ struct Engine::Impl {
                                                // if one was ready
  private:
   Driver::State drive_all();
+  std::vector<std::shared_ptr<Parking>> park();
   std::chrono::microseconds time_to_sleep(std::chrono::microseconds limit);
   int wait(epoll_event* events, int capacity, std::chrono::microseconds limit);
   void serve(int fd, std::uint32_t events);

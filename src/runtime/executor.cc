@@ -216,7 +216,9 @@ void Execution::run(const CompiledStep& step, std::uint64_t round, const Direct&
     ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(operand.index)];
     end.pass();
     end.lent = nullptr;
-    if (end.acknowledged) end.ring.released(end.reader).store(end.next, std::memory_order_release);
+    if (!end.acknowledged) continue;
+    end.ring.released(end.reader).store(end.next, std::memory_order_release);
+    end.memory.wake();
   }
   if (slot == nullptr) return;
   slot->size = static_cast<std::uint32_t>(total);
@@ -229,6 +231,7 @@ void Execution::run(const CompiledStep& step, std::uint64_t round, const Direct&
   slot->fingerprint = call_->fingerprint;
   slot->stamp.store(stamp_of(epoch_, send->next), std::memory_order_release);
   send->pass();
+  for (const PeerMemory& reader : send->readers) reader.wake();
 }
 
 void Execution::combine(const CompiledStep& step, std::uint32_t ins, std::uint32_t outs, std::size_t bytes) {

@@ -14,6 +14,8 @@ namespace tutti::runtime {
 using schedule::Buffer;
 using schedule::Operand;
 
+void PeerMemory::ring() const { transport->ring(rank); }
+
 // Tells the writers of our ports where the output lies. They wait for this, whether it can be reached or not.
 void Execution::announce() {
   for (std::size_t i = 0; i < program_->receives.size(); ++i) {
@@ -22,6 +24,7 @@ void Execution::announce() {
     ReaderLine& line = end.ring.line(end.reader);
     line.output = call_->output_at.reachable(end.memory.reach) ? call_->output_at : MemoryAddress{};
     line.announced.store(stamp_of(epoch_, call_->sequence), std::memory_order_release);
+    end.memory.wake();
   }
 }
 

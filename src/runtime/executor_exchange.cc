@@ -56,6 +56,7 @@ void Execution::publish() {
   end.slot->fingerprint = call_->fingerprint;
   end.slot->stamp.store(stamp_of(epoch_, end.next), std::memory_order_release);
   end.pass();
+  for (const PeerMemory& reader : end.readers) reader.wake();
 }
 
 void Execution::finish_exchange() {

@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "src/runtime/parking.h"
 #include "src/topology/topology.h"
 
 namespace tutti::runtime {
@@ -58,6 +59,7 @@ Facts facts_of_this_rank(const Config& config) {
   const topology::Topology machine = topology::detect(topology::Devices::skip);
   facts.place = topology::here(machine);
   facts.scheduling_group = topology::scheduling_group();
+  facts.barriers = register_for_barriers();
   facts.usable_cores = topology::usable_cores(machine);
   randombytes_buf(&facts.nonce, sizeof facts.nonce);
   facts.buffer_limit = config.buffer_limit;
@@ -74,6 +76,7 @@ Blob to_blob(const Facts& facts) {
                             {"place", {at.package, at.numa, at.l3, at.core}},
                             {"usable_cores", facts.usable_cores},
                             {"scheduling_group", facts.scheduling_group},
+                            {"barriers", facts.barriers},
                             {"nonce", facts.nonce},
                             {"buffer_limit", facts.buffer_limit},
                             {"algorithm", facts.algorithm},
@@ -95,6 +98,7 @@ Facts facts_from_blob(const Blob& blob, int rank) {
     facts.place = {0, at.at(0), at.at(1), at.at(2), at.at(3)};
     facts.usable_cores = json.at("usable_cores");
     facts.scheduling_group = json.at("scheduling_group");
+    facts.barriers = json.at("barriers");
     facts.nonce = json.at("nonce");
     facts.buffer_limit = json.at("buffer_limit");
     facts.algorithm = json.at("algorithm");

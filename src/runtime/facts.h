@@ -19,6 +19,7 @@ struct Facts {
   topology::RankPlace place;
   std::string scheduling_group;  // topology::scheduling_group
   int usable_cores = 1;
+  bool barriers = false;    // register_for_barriers() has worked
   std::uint64_t nonce = 0;  // rank 0's names the communicator
   std::uint64_t buffer_limit = 0;
   std::string algorithm;

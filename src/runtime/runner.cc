@@ -28,7 +28,9 @@ Runner::Runner(Station station)
   for (const PortEnd& end : quiesce_program_->code.sends) quiesce_ports_.push_back(end.id);
   for (const PortEnd& end : quiesce_program_->code.receives) quiesce_ports_.push_back(end.id);
   kept_rings_ = station_.arena->rings();
-  station_.engine->add(this);
+  if (station_.can_park)
+    parking_ = std::make_shared<Parking>(station_.arena->view().parked(), station_.transports.front()->bell());
+  station_.engine->add(this, parking_);
 }
 
 Runner::~Runner() {
@@ -110,7 +112,7 @@ std::shared_ptr<Work::State> Runner::enqueue(const Request& request) {
 // Drives the queue from the calling thread until `state` is done.
 void Runner::help(Work::State& state) {
   helpers_.fetch_add(1);
-  Waiter waiter(station_.cores);
+  Waiter waiter(station_.cores, parking_.get());
   while (!state.done.load(std::memory_order_acquire)) {
     if (try_take_drive()) {
       const DriveRelease release(*this);
@@ -178,7 +180,7 @@ void Runner::take_drive() {
 }
 
 void Runner::drive_to_end(Operation& op) {
-  Waiter waiter(station_.cores);
+  Waiter waiter(station_.cores, parking_.get());
   while (advance(op, waiter) != Step::finished) {
   }
 }

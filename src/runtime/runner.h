@@ -36,6 +36,7 @@ struct Station {
   int local_rank = 0;
   int local_size = 1;
   Cores cores = Cores::own;
+  bool can_park = false;  // all news come from ranks of this host that can ring
   Config config;
   std::shared_ptr<Engine> engine;
   std::shared_ptr<RecordBoard> board = std::make_shared<RecordBoard>();
@@ -166,6 +167,8 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   std::unique_ptr<BoundProgram> quiesce_program_;
   std::vector<PortId> quiesce_ports_;
   std::uint32_t kept_rings_ = 0;
+
+  std::shared_ptr<Parking> parking_;  // null: naps
 
   // Of all threads.
   std::atomic<int> queued_{0};

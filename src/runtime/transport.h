@@ -4,6 +4,7 @@
 // Thread safety: the thread that owns the communicator's progress calls a transport; there is one at a time.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -54,6 +55,13 @@ class Transport {
   }
   // The flags of a peer whose memory this rank reaches; null for others.
   virtual DirectFlags* direct_flags(int peer) { return static_cast<void>(peer), nullptr; }
+
+  // Sleeping (parking.h). What peers ring, this rank's; -1: progress() is what brings news.
+  virtual int bell() const { return -1; }
+  // The peer's flag; null when it has no bell.
+  virtual std::atomic<std::uint32_t>* parked(int peer) { return static_cast<void>(peer), nullptr; }
+  // Never blocks; a peer that is gone is not told.
+  virtual void ring(int peer) { static_cast<void>(peer); }
 
   // Moves what can be moved without blocking; true if anything moved. Throws Error when a peer sends garbage, and when
   // one is lost for whom a message waits.

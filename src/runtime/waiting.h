@@ -11,6 +11,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <utility>
+
+#include "src/runtime/parking.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -34,10 +37,17 @@ enum class Cores : std::uint8_t { own, shared, shared_between_groups };
 
 class Waiter {
  public:
-  explicit Waiter(Cores cores) : spins_(cores == Cores::own ? 400 : 20), cores_(cores) {}
+  // Without `parking` it naps instead of sleeping until a peer rings.
+  Waiter(Cores cores, Parking* parking) : spins_(cores == Cores::own ? 400 : 20), cores_(cores), parking_(parking) {}
+  ~Waiter() { leave(); }
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
 
   // Something moved: the wait starts anew.
-  void reset() { polls_ = 0; }
+  void reset() {
+    polls_ = 0;
+    leave();
+  }
 
   // Passes a little time. True when it is time to look at the clock, the deadline and the control plane as well.
   bool pause() {
@@ -49,7 +59,9 @@ class Waiter {
     const Clock::time_point now = Clock::now();
     if (polls_ == spins_ + 1) since_ = now;
     waited_ = now - since_;
-    if (waited_ > kSleepAfter) {
+    if (waited_ > kSleepAfter && parking_ != nullptr) {
+      park();
+    } else if (waited_ > kSleepAfter) {
       const timespec nap{0, waited_ > 20 * kSleepAfter ? 500'000 : 50'000};
       ::nanosleep(&nap, nullptr);
     } else if (cores_ == Cores::shared_between_groups) {
@@ -66,6 +78,16 @@ class Waiter {
   Clock::duration waited() const { return polls_ > spins_ ? waited_ : Clock::duration::zero(); }
 
  private:
+  // Every other time the caller looks for news between the two halves.
+  void park() {
+    if (!prepared_) return parking_->prepare(), static_cast<void>(prepared_ = true);
+    parking_->sleep();
+    leave();
+  }
+  void leave() {
+    if (std::exchange(prepared_, false)) parking_->leave();
+  }
+
   static constexpr unsigned kEagerPolls = 32;
   // Not much later: on a machine in use the system may have put two ranks onto one core although each could have its
   // own.
@@ -75,6 +97,8 @@ class Waiter {
   unsigned polls_ = 0;
   unsigned spins_;
   Cores cores_;
+  Parking* parking_;
+  bool prepared_ = false;
   Clock::time_point since_;
   Clock::duration waited_{};
 };

@@ -25,17 +25,6 @@ using runtime::Purpose;
 
 constexpr std::chrono::seconds kDoorTimeout{10};  // a loaded host with 64 ranks starting at once
 
-DoorName random_name() {
-  static constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz012345";
-  DoorName name;
-  randombytes_buf(name.data(), name.size());
-  for (char& c : name) c = kLetters[static_cast<unsigned char>(c) % kLetters.size()];
-  std::memcpy(name.data(), "tutti-", 6);
-  return name;
-}
-
-std::string_view text_of(const DoorName& name) { return {name.data(), name.size()}; }
-
 // A message of one byte with room for a descriptor.
 struct FdMessage {
   FdMessage() {
@@ -95,6 +84,17 @@ base::Fd connect_to(const DoorName& name, int rank, Clock::time_point until) {
 }
 
 }  // namespace
+
+DoorName random_name() {
+  static constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz012345";
+  DoorName name;
+  randombytes_buf(name.data(), name.size());
+  for (char& c : name) c = kLetters[static_cast<unsigned char>(c) % kLetters.size()];
+  std::memcpy(name.data(), "tutti-", 6);
+  return name;
+}
+
+std::string_view text_of(const DoorName& name) { return {name.data(), name.size()}; }
 
 FdDoor::FdDoor(std::shared_ptr<runtime::Engine> engine, Offer offer, const runtime::Secret& secret)
     : name_(random_name()),

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "src/base/fd.h"
 #include "src/runtime/engine.h"
@@ -14,7 +15,9 @@
 
 namespace tutti::transport {
 
-using DoorName = std::array<char, 32>;  // random letters and digits; all zero: no door
+using DoorName = std::array<char, 32>;  // in the abstract name space: random letters and digits; all zero: no door
+DoorName random_name();
+std::string_view text_of(const DoorName& name);
 
 // The descriptor of a number; null when there is none. Called on the engine's thread; must not block.
 using Offer = std::function<std::shared_ptr<const base::Fd>(std::uint64_t number)>;

@@ -16,6 +16,7 @@
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
 #include "src/runtime/memory.h"
+#include "transport/shm/bell.h"
 #include "transport/shm/fd_passing.h"
 
 namespace tutti::transport {
@@ -31,6 +32,7 @@ struct Address {
   std::uint64_t arena = 0;  // address of the owner's shared_ptr to it, for ranks of the same process
   std::uint64_t bytes = 0;
   DoorName door{};  // where the descriptor is handed out
+  DoorName bell{};
 };
 
 constexpr std::uint64_t kArenaNumber = 0;  // at the door; segments of tutti::alloc have their own numbers
@@ -63,6 +65,7 @@ class Shm final : public runtime::Transport {
     mine.arena = reinterpret_cast<std::uint64_t>(&options_.arena);
     mine.bytes = options_.arena->mapped_bytes();
     mine.door = door_.name();
+    mine.bell = bell_.name();
     Blob blob(sizeof mine);
     std::memcpy(blob.data(), &mine, sizeof mine);
     return blob;
@@ -112,6 +115,10 @@ class Shm final : public runtime::Transport {
   }
 
   runtime::DirectFlags* direct_flags(int rank) override { return &view_of(rank).direct(); }
+
+  int bell() const override { return bell_.fd(); }
+  std::atomic<std::uint32_t>* parked(int rank) override { return &view_of(rank).parked(); }
+  void ring(int rank) override { bell_.ring(peers_.at(static_cast<std::size_t>(rank)).address.bell); }
 
   std::byte* map(int rank, const runtime::MemoryAddress& where, std::size_t bytes) override {
     Peer& peer = peers_.at(static_cast<std::size_t>(rank));
@@ -196,6 +203,7 @@ class Shm final : public runtime::Transport {
 
   ShmOptions options_;
   FdDoor door_;
+  Bell bell_;
   std::vector<Peer> peers_;
 };
 
