@@ -66,7 +66,8 @@ class Work {
   ~Work();
 
   void wait();        // blocks until the operation is complete; throws its Error
-  bool test() const;  // true when it is complete, failed or not; never blocks
+  // True when it is complete, failed or not. Never blocks, but moves what can be moved: a look now and then helps.
+  bool test() const;
 
  private:
   State& state() const;

@@ -196,6 +196,9 @@ Work::State& Work::state() const {
 
 void Work::wait() { state().runner->wait(*state_); }
 
-bool Work::test() const { return state().done.load(std::memory_order_acquire); }
+bool Work::test() const {
+  State& own = state();
+  return own.runner->test(own);
+}
 
 }  // namespace tutti

@@ -118,6 +118,8 @@ class Connecting {
     station_.local_size = static_cast<int>(std::count_if(host_of_rank_.begin(), host_of_rank_.end(), same));
     station_.local_rank =
         static_cast<int>(std::count_if(host_of_rank_.begin(), host_of_rank_.begin() + job_.rank, same));
+    station_.spare_cores = world.ranks_per_core() <= 1 &&
+                           (world.cores_per_host == 0 || world.cores_per_host >= 2 * world.ranks_of_fullest_host());
     if (world.ranks_per_core() > 1)
       station_.cores = one_scheduling_group(facts_, host_of_rank_) ? Cores::shared : Cores::shared_between_groups;
     station_.config.buffer_limit = world.buffer_limit;

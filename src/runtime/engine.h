@@ -18,6 +18,8 @@ class Driver {
   virtual ~Driver() = default;
   enum class State { idle, busy, moved };  // nothing to do; waiting for others; something was done
   virtual State drive() = 0;               // never blocks, never throws
+  // Whether the engine's thread may spin while it waits: a core is left over for it.
+  virtual bool has_spare_core() const { return true; }
 };
 
 class Engine {

@@ -88,6 +88,12 @@ Driver::State Engine::Impl::drive_all() {
   return moved ? Driver::State::moved : busy ? Driver::State::busy : Driver::State::idle;
 }
 
+bool Engine::Impl::spare_cores() {
+  std::lock_guard lock(mutex);
+  return std::all_of(drivers.begin(), drivers.end(),
+                     [](const Entry& entry) { return entry.idle || entry.driver->has_spare_core(); });
+}
+
 // Makes ready to sleep at the bells of all busy drivers; nothing, if one of them has none.
 std::vector<std::shared_ptr<Parking>> Engine::Impl::park() {
   std::vector<std::shared_ptr<Parking>> bells;
@@ -172,6 +178,7 @@ void Engine::Impl::loop() {
       continue;
     }
     still = state == Driver::State::moved ? 0 : still + 1;
+    if (still == 1 && !spare_cores()) still = kSpins + kYields;  // the callers compute on all of them: sleep at once
     if (still < kSpins) {
       if (still % kPollEvery == 0) poll(microseconds(0));
     } else if (still < kSpins + kYields) {

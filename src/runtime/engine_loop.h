@@ -64,6 +64,7 @@ struct Engine::Impl {
                                                // if one was ready
  private:
   Driver::State drive_all();
+  bool spare_cores();
   std::vector<std::shared_ptr<Parking>> park();
   std::chrono::microseconds time_to_sleep(std::chrono::microseconds limit);
   int wait(epoll_event* events, int capacity, std::chrono::microseconds limit);

@@ -135,6 +135,15 @@ void Runner::wait(Work::State& state) {
   if (state.operation.error) throw *state.operation.error;
 }
 
+bool Runner::test(Work::State& state) {
+  if (!state.done.load(std::memory_order_acquire) && !fork_guard_.forked() && try_take_drive()) {
+    const DriveRelease release(*this);
+    if (const auto head = front())
+      if (step_or_fail(head->operation) == Step::finished) pop(*head);
+  }
+  return state.done.load(std::memory_order_acquire);
+}
+
 std::shared_ptr<Work::State> Runner::front() {
   const std::lock_guard lock(queue_mutex_);
   return queue_.empty() ? nullptr : queue_.front();

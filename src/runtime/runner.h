@@ -36,6 +36,7 @@ struct Station {
   int local_rank = 0;
   int local_size = 1;
   Cores cores = Cores::own;
+  bool spare_cores = false;  // every rank of a host can have a core for the engine besides its own
   bool can_park = false;  // all news come from ranks of this host that can ring
   Config config;
   std::shared_ptr<Engine> engine;
@@ -72,7 +73,11 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
     return use(*station_.planner);
   }
 
+  // Drives the queue a little, if nobody else does; true when `state` is done. Never blocks.
+  bool test(Work::State& state);
+
   State drive() override;
+  bool has_spare_core() const override { return station_.spare_cores; }
 
  private:
   // One caller at a time; marks the communicator as in use for the length of a call.
