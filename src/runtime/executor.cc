@@ -61,7 +61,8 @@ Execution::Fire Execution::fire(std::size_t lane, const CompiledStep& step) {
   Direct direct;
   if (call_->direct) {
     direct = look_for_direct(step);
-    if (!direct.ready || (direct.touches && !touch(step, direct))) return Fire::blocked;
+    if (direct.found != Fire::fired) return direct.found;
+    if (direct.touches && !touch(step, direct)) return Fire::blocked;
   }
   run(step, round, direct);
   if (direct.touches) call_->flags->touching.store(0, std::memory_order_release);
@@ -261,8 +262,11 @@ std::string Execution::waiting_for() const {
     for (std::uint32_t i = step.in_begin; i < step.in_end; ++i) {
       if (code.operands[i].kind != Operand::Kind::recv) continue;
       const ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(code.operands[i].index)];
-      if (end.slot->stamp.load(std::memory_order_acquire) != stamp_of(epoch_, end.next))
+      const SlotHeader& slot = *end.slot;
+      if (slot.stamp.load(std::memory_order_acquire) != stamp_of(epoch_, end.next))
         return "a message from rank " + std::to_string(end.writer) + " (number " + std::to_string(end.next) + ")";
+      if ((slot.size & SlotHeader::kLent) != 0 && end.lent == nullptr)
+        return "the memory of rank " + std::to_string(end.writer) + " to be mapped";
     }
     if (step.send >= 0) {
       const SendEnd& end = *program_->sends[static_cast<std::size_t>(step.send)];

@@ -37,7 +37,7 @@ struct SendEnd {
   Reach reach = Reach::none;        // how the readers get at our memory and we at theirs: the worst of all
   std::uint64_t lent_until = 0;     // messages below this number may be lent
   std::uint64_t targets_of = 0;     // stamp of the operation for which `targets` holds
-  std::vector<std::byte*> targets;  // the readers' outputs as seen from here; null: it cannot be reached
+  std::vector<std::byte*> targets;  // the readers' outputs as seen from here; none: one of them cannot be reached
 };
 
 // This rank's end of a ring it reads.
@@ -114,12 +114,13 @@ class Execution {
 
  private:
   enum class Way { copied, lent, placed };  // in which the step's message travels
+  enum class Fire { blocked, fired, mismatch };
   struct Direct {
-    bool ready = true;     // false: a reader has not announced its output yet, or its operation has failed
+    // blocked: a reader has not announced its output yet, or memory is not mapped yet; mismatch: of another call
+    Fire found = Fire::fired;
     bool touches = false;  // the step reads or writes another rank's memory
     Way send = Way::copied;
   };
-  enum class Fire { blocked, fired, mismatch };
   Fire fire(std::size_t lane, const CompiledStep& step);
   bool dependencies_met(const CompiledStep& step, std::uint64_t round) const;
   Fire messages_there(const CompiledStep& step);
@@ -128,7 +129,7 @@ class Execution {
   // executor_direct.cc
   void announce();
   Direct look_for_direct(const CompiledStep& step);
-  bool find_targets(SendEnd& end);
+  Fire find_targets(SendEnd& end);
   bool touch(const CompiledStep& step, const Direct& direct);
   void lend(const CompiledStep& step, std::uint64_t round, SlotHeader& slot) const;
   bool reclaimed() const;

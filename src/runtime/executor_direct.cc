@@ -3,7 +3,6 @@
 // A message is lent if all its readers reach the buffer it lies in; else it is placed if all readers store it and have
 // announced outputs that this rank reaches; else it is copied. A message of several chunks in one of several rounds is
 // not contiguous, so it is copied.
-#include <algorithm>
 #include <cstring>
 
 #include "src/runtime/executor.h"
@@ -23,28 +22,40 @@ void Execution::announce() {
     if (!program_->code.receives[i].places || end.memory.reach == Reach::none) continue;
     ReaderLine& line = end.ring.line(end.reader);
     line.output = call_->output_at.reachable(end.memory.reach) ? call_->output_at : MemoryAddress{};
+    line.fingerprint = call_->fingerprint;
     line.announced.store(stamp_of(epoch_, call_->sequence), std::memory_order_release);
     end.memory.wake();
   }
 }
 
-// Finds where all readers of `end` want messages placed; false while one has not said so.
-bool Execution::find_targets(SendEnd& end) {
+// Finds where all readers of `end` want messages placed; blocked while one has not said so, or its memory is being
+// mapped. The buffer of another call than ours may be smaller: there we place nothing.
+Execution::Fire Execution::find_targets(SendEnd& end) {
   const std::uint64_t stamp = stamp_of(epoch_, call_->sequence);
-  if (end.targets_of == stamp) return true;
+  if (end.targets_of == stamp) return Fire::fired;
   const std::uint32_t readers = end.ring.geometry.readers;
-  for (std::uint32_t reader = 0; reader < readers; ++reader)
-    if (end.ring.line(reader).announced.load(std::memory_order_acquire) != stamp) return false;
+  for (std::uint32_t reader = 0; reader < readers; ++reader) {
+    const ReaderLine& line = end.ring.line(reader);
+    if (line.announced.load(std::memory_order_acquire) != stamp) return Fire::blocked;
+    if (line.fingerprint != call_->fingerprint) {
+      mismatched_rank_ = end.readers[reader].rank;
+      return Fire::mismatch;
+    }
+  }
   end.targets.clear();
+  bool all_reached = true;
   for (std::uint32_t reader = 0; reader < readers; ++reader) {
     const PeerMemory& peer = end.readers[reader];
     const MemoryAddress where = end.ring.line(reader).output;
-    const bool reached = where.reachable(peer.reach);
-    end.targets.push_back(reached ? peer.transport->map(peer.rank, where, call_->output_bytes) : nullptr);
+    all_reached = all_reached && where.reachable(peer.reach);
+    if (!all_reached) continue;
+    const auto target = peer.transport->map(peer.rank, where, call_->output_bytes);
+    if (!target) return Fire::blocked;
+    end.targets.push_back(*target);
   }
-  if (std::find(end.targets.begin(), end.targets.end(), nullptr) != end.targets.end()) end.targets.clear();
+  if (!all_reached) end.targets.clear();
   end.targets_of = stamp;
-  return true;
+  return Fire::fired;
 }
 
 Execution::Direct Execution::look_for_direct(const CompiledStep& step) {
@@ -57,10 +68,12 @@ Execution::Direct Execution::look_for_direct(const CompiledStep& step) {
     if ((slot.size & SlotHeader::kLent) == 0) continue;
     MemoryAddress where;
     std::memcpy(&where, slot.inline_data, sizeof where);
-    end.lent = end.memory.transport->map(end.memory.rank, where, slot.bytes());
+    const auto lent = end.memory.transport->map(end.memory.rank, where, slot.bytes());
+    if (!lent) direct.found = Fire::blocked;
+    end.lent = lent.value_or(nullptr);
     direct.touches = true;
   }
-  if (step.send < 0 || (call_->rounds > 1 && step.chunks > 1)) return direct;
+  if (direct.found != Fire::fired || step.send < 0 || (call_->rounds > 1 && step.chunks > 1)) return direct;
   SendEnd& end = *program_->sends[static_cast<std::size_t>(step.send)];
   if (end.reach == Reach::none) return direct;
   if (step.lends) {
@@ -71,9 +84,8 @@ Execution::Direct Execution::look_for_direct(const CompiledStep& step) {
     }
   }
   if (step.place_begin < 0) return direct;
-  if (!find_targets(end)) {
-    direct.ready = false;
-  } else if (!end.targets.empty()) {
+  direct.found = find_targets(end);
+  if (direct.found == Fire::fired && !end.targets.empty()) {
     direct.send = Way::placed;
     direct.touches = true;
   }

@@ -1,6 +1,7 @@
 #include "src/runtime/memory.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -29,14 +30,20 @@ struct Entry {
   std::shared_ptr<const base::Fd> fd;
 };
 
-// Never destroyed, because memory may be freed after static objects.
 struct Registry {
   std::mutex mutex;
   std::map<const std::byte*, Entry> by_address;
   std::uint64_t last = 0;
 };
+
+// Never destroyed, because memory may be freed after static objects. A child of fork() does not find it locked by a
+// thread that it does not have.
 Registry& registry() {
-  static Registry* const instance = new Registry;
+  static Registry* const instance = [] {
+    ::pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
+                     [] { registry().mutex.unlock(); });
+    return new Registry;
+  }();
   return *instance;
 }
 

@@ -46,6 +46,7 @@ static_assert(sizeof(MemoryAddress) <= kInlineBytes);
 struct alignas(kReaderLine) ReaderLine {
   std::atomic<std::uint64_t> released;
   std::atomic<std::uint64_t> announced;  // stamp of the operation for which `output` holds
+  std::uint32_t fingerprint;             // of that operation
   MemoryAddress output;                  // where this reader's output buffer begins; not reachable: copy
 };
 static_assert(sizeof(ReaderLine) == kReaderLine);

@@ -18,8 +18,10 @@ constexpr Clock::duration kMismatchPatience =
 // A rank that ends without destroying its communicator may have sent all that this operation needs. If not, the
 // operation stands still from then on; this long, for what goes by way of others.
 constexpr Clock::duration kGraceAfterDeath = std::chrono::milliseconds(250);
-// A peer touches our memory for the time of one slice. One that is stopped or dead in its midst may take for ever.
+// A peer touches our memory for the time of one slice. A process that is stopped or dead in its midst may take for
+// ever; a thread of ours only waits for its turn, and what it writes to may be freed.
 constexpr Clock::duration kRevokePatience = std::chrono::milliseconds(500);
+constexpr Clock::duration kThreadPatience = std::chrono::seconds(60);
 constexpr std::size_t kLongestReason = 4096;
 
 std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
@@ -119,12 +121,13 @@ void Runner::fail(Operation& op, const Error& error) {
 void Runner::revoke(const Operation& op) {
   if (op.phase != Operation::Phase::running || !op.call.direct) return;
   op.call.flags->revoked.store(1, std::memory_order_seq_cst);
-  const Clock::time_point deadline = Clock::now() + kRevokePatience;
+  const Clock::time_point now = Clock::now();
   for (int rank = 0; rank < station_.size; ++rank) {
     Transport* const transport = station_.transport_of[static_cast<std::size_t>(rank)];
     const DirectFlags* const peer = transport == nullptr ? nullptr : transport->direct_flags(rank);
-    while (peer != nullptr && peer->touching.load(std::memory_order_seq_cst) != 0 && Clock::now() < deadline)
-      ::sched_yield();
+    if (peer == nullptr) continue;
+    const auto deadline = now + (transport->reach(rank) == Reach::process ? kThreadPatience : kRevokePatience);
+    while (peer->touching.load(std::memory_order_seq_cst) != 0 && Clock::now() < deadline) ::sched_yield();
   }
 }
 

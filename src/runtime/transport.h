@@ -48,10 +48,11 @@ class Transport {
 
   // How `peer` gets at this rank's memory, and this rank at the peer's.
   virtual Reach reach(int peer) const { return static_cast<void>(peer), Reach::none; }
-  // Where `bytes` at `where` in the memory of `peer` lie for this rank; `where` is reachable. May map memory the first
-  // time. Throws Error when the peer has no such memory or it cannot be mapped.
-  virtual std::byte* map(int peer, const MemoryAddress& where, std::size_t bytes) {
-    return static_cast<void>(peer), static_cast<void>(where), static_cast<void>(bytes), nullptr;
+  // Where `bytes` at `where` in the memory of `peer` lie for this rank; `where` is reachable. Nothing while the memory
+  // is being mapped, which takes the peer's help the first time (call again); never blocks. Throws Error when the peer
+  // has no such memory or it cannot be mapped.
+  virtual std::optional<std::byte*> map(int peer, const MemoryAddress& where, std::size_t bytes) {
+    return static_cast<void>(peer), static_cast<void>(where), static_cast<void>(bytes), std::nullopt;
   }
   // The flags of a peer whose memory this rank reaches; null for others.
   virtual DirectFlags* direct_flags(int peer) { return static_cast<void>(peer), nullptr; }

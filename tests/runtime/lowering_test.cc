@@ -195,7 +195,9 @@ class OneThread final : public Transport {
   }
   Reach reach(int) const override { return Reach::mapped; }
   DirectFlags* direct_flags(int peer) override { return &arenas_[std::size_t(peer)]->view().direct(); }
-  std::byte* map(int, const MemoryAddress& where, std::size_t) override { return const_cast<std::byte*>(where.local); }
+  std::optional<std::byte*> map(int, const MemoryAddress& where, std::size_t) override {
+    return const_cast<std::byte*>(where.local);
+  }
   bool progress() override { return false; }
   void flush(std::chrono::steady_clock::time_point) override {}
 

@@ -68,21 +68,6 @@ base::Fd receive_fd(int socket) {
   return base::Fd(fd);
 }
 
-[[noreturn]] void fail(int rank, const std::string& why) {
-  throw Error(ErrorCode::system_error,
-              "cannot map the shared memory of rank " + std::to_string(rank) +
-                  " (is it in another network namespace? TUTTI_TRANSPORT=tcp goes without): " + why);
-}
-
-base::Fd connect_to(const DoorName& name, int rank, Clock::time_point until) {
-  for (;;) {
-    base::Connecting connecting = base::start_connect(base::unix_address(text_of(name)));
-    if (connecting.socket) return std::move(connecting.socket);
-    if (connecting.error != EAGAIN || Clock::now() >= until) fail(rank, base::errno_text(connecting.error));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the door's queue is full
-  }
-}
-
 }  // namespace
 
 DoorName random_name() {
@@ -108,24 +93,71 @@ FdDoor::FdDoor(std::shared_ptr<runtime::Engine> engine, Offer offer, const runti
 
 FdDoor::~FdDoor() { door_->close_and_wait(); }
 
-base::Fd fetch_fd(const DoorName& name, const runtime::Secret& secret, std::uint64_t number, int rank) {
-  const auto until = Clock::now() + kDoorTimeout;
-  runtime::Channel channel(connect_to(name, rank, until), runtime::kStrangerLimit);
-  const runtime::Nonce mine = runtime::random_nonce();
+FdVisit::FdVisit(const DoorName& name, const runtime::Secret& secret, std::uint64_t number, int rank)
+    : name_(name), secret_(secret), number_(number), rank_(rank), until_(Clock::now() + kDoorTimeout) {}
+
+void FdVisit::fail(const std::string& why) const {
+  throw Error(ErrorCode::system_error,
+              "cannot map the shared memory of rank " + std::to_string(rank_) +
+                  " (is it in another network namespace? TUTTI_TRANSPORT=tcp goes without): " + why);
+}
+
+base::Fd FdVisit::advance() {
+  if (stage_ == Stage::calling && call()) stage_ = Stage::greeted;
+  if (stage_ == Stage::greeted && prove()) stage_ = Stage::proved;
+  if (stage_ == Stage::proved) {
+    // Not by the channel: what it reads loses its descriptor.
+    base::Fd fd = receive_fd(channel_.fd());
+    if (!fd && errno != EAGAIN) fail(base::errno_text());
+    if (fd) return fd;
+  }
+  if (Clock::now() >= until_) fail(base::errno_text(stage_ == Stage::calling ? EAGAIN : ETIMEDOUT));
+  return {};
+}
+
+// False while the door's queue is full.
+bool FdVisit::call() {
+  base::Connecting connecting = base::start_connect(base::unix_address(text_of(name_)));
+  if (!connecting.socket) {
+    if (connecting.error != EAGAIN) fail(base::errno_text(connecting.error));
+    return false;
+  }
+  channel_ = runtime::Channel(std::move(connecting.socket), runtime::kStrangerLimit);
+  nonce_ = runtime::random_nonce();
+  channel_.send(runtime::kGreeting, runtime::greeting(Purpose::memory, nonce_));
+  return true;
+}
+
+// False while there is no challenge to answer.
+bool FdVisit::prove() {
+  const bool open = channel_.receive();
+  const auto frame = channel_.next();
+  if (!frame) {
+    if (!open || channel_.broken()) fail(channel_.end());
+    return false;
+  }
   runtime::Nonce theirs{};
-  channel.send(runtime::kGreeting, runtime::greeting(Purpose::memory, mine));
-  const auto frame = channel.await(until);
-  if (!frame) fail(rank, channel.end().empty() ? base::errno_text(ETIMEDOUT) : channel.end());
-  if (runtime::read_challenge(*frame, secret, Purpose::memory, mine, theirs) != runtime::Verdict::good)
-    fail(rank, "its secret is another one");
-  runtime::Bytes wish(sizeof number);
-  std::memcpy(wish.data(), &number, sizeof number);
-  channel.send(runtime::kProof, runtime::proof(secret, Purpose::memory, mine, theirs, wish));
-  if (!base::wait_ready(channel.fd(), POLLIN, until)) fail(rank, base::errno_text(ETIMEDOUT));
-  // Not by the channel: what it reads loses its descriptor.
-  base::Fd fd = receive_fd(channel.fd());
-  if (!fd) fail(rank, base::errno_text());
-  return fd;
+  if (runtime::read_challenge(*frame, secret_, Purpose::memory, nonce_, theirs) != runtime::Verdict::good)
+    fail("its secret is another one");
+  runtime::Bytes wish(sizeof number_);
+  std::memcpy(wish.data(), &number_, sizeof number_);
+  channel_.send(runtime::kProof, runtime::proof(secret_, Purpose::memory, nonce_, theirs, wish));
+  return true;
+}
+
+void FdVisit::wait() const {
+  if (stage_ == Stage::calling)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  else
+    base::wait_ready(channel_.fd(), POLLIN, until_);
+}
+
+base::Fd fetch_fd(const DoorName& name, const runtime::Secret& secret, std::uint64_t number, int rank) {
+  FdVisit visit(name, secret, number, rank);
+  for (;;) {
+    if (base::Fd fd = visit.advance()) return fd;
+    visit.wait();
+  }
 }
 
 }  // namespace tutti::transport

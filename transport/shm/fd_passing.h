@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,7 +12,9 @@
 
 #include "src/base/fd.h"
 #include "src/runtime/engine.h"
+#include "src/runtime/rendezvous_auth.h"
 #include "src/runtime/rendezvous_door.h"
+#include "src/runtime/wire.h"
 
 namespace tutti::transport {
 
@@ -35,6 +38,34 @@ class FdDoor {
  private:
   DoorName name_{};
   std::shared_ptr<runtime::Door> door_;
+};
+
+// A visit to a door, for one descriptor. Does not block, so that the engine's thread may go while it serves its own
+// door.
+class FdVisit {
+ public:
+  FdVisit(const DoorName& name, const runtime::Secret& secret, std::uint64_t number, int rank);
+
+  std::uint64_t number() const { return number_; }
+  // Goes on as far as it can; the descriptor at the end of it, an empty Fd before (call again). Throws Error that names
+  // the rank when it fails, after ten seconds at the latest.
+  base::Fd advance();
+  void wait() const;  // until there may be something to do, at most until it fails
+
+ private:
+  enum class Stage { calling, greeted, proved };
+  [[noreturn]] void fail(const std::string& why) const;
+  bool call();
+  bool prove();
+
+  DoorName name_;
+  runtime::Secret secret_;
+  std::uint64_t number_;
+  int rank_;
+  std::chrono::steady_clock::time_point until_;
+  Stage stage_ = Stage::calling;
+  runtime::Channel channel_;
+  runtime::Nonce nonce_{};
 };
 
 // Fetches descriptor `number` from behind `name`. Blocks for at most ten seconds; throws Error that names the rank.

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,7 @@
 namespace tutti::transport {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using runtime::ArenaDirectory;
 using runtime::ArenaView;
 using runtime::Blob;
@@ -37,6 +40,8 @@ struct Address {
 
 constexpr std::uint64_t kArenaNumber = 0;  // at the door; segments of tutti::alloc have their own numbers
 constexpr std::size_t kMappings = 64;
+constexpr std::chrono::seconds kFetchFor{10};
+constexpr std::chrono::milliseconds kFetchAgain{1};
 
 class Shm final : public runtime::Transport {
  public:
@@ -120,14 +125,15 @@ class Shm final : public runtime::Transport {
   std::atomic<std::uint32_t>* parked(int rank) override { return &view_of(rank).parked(); }
   void ring(int rank) override { bell_.ring(peers_.at(static_cast<std::size_t>(rank)).address.bell); }
 
-  std::byte* map(int rank, const runtime::MemoryAddress& where, std::size_t bytes) override {
+  std::optional<std::byte*> map(int rank, const runtime::MemoryAddress& where, std::size_t bytes) override {
     Peer& peer = peers_.at(static_cast<std::size_t>(rank));
     if (peer.arena != nullptr) return const_cast<std::byte*>(where.local);
-    const Mapping& mapping = mapping_of(rank, peer, where.segment);
-    if (where.offset > mapping.bytes || bytes > mapping.bytes - where.offset)
+    const Mapping* const mapping = mapping_of(rank, peer, where.segment);
+    if (mapping == nullptr) return std::nullopt;
+    if (where.offset > mapping->bytes || bytes > mapping->bytes - where.offset)
       throw Error(ErrorCode::internal_error, "rank " + std::to_string(rank) + " names " + std::to_string(bytes) +
                                                  " bytes that are not in its memory");
-    return mapping.base + where.offset;
+    return mapping->base + where.offset;
   }
 
   bool progress() override { return false; }
@@ -141,35 +147,64 @@ class Shm final : public runtime::Transport {
     std::size_t bytes = 0;
   };
 
+  // The way to the next mapping.
+  struct Fetch {
+    FdVisit visit;
+    Clock::time_point until;
+    Clock::time_point not_before{};
+  };
+
   struct Peer {
     Address address;
     std::shared_ptr<runtime::Arena> arena;  // of a rank of this process
     ArenaView view;
     bool mapped = false;            // by us, to be unmapped
     std::vector<Mapping> mappings;  // at most kMappings, the last used first
+    std::optional<Fetch> fetch;     // of the next one
   };
 
-  // The mapping of a segment, made at first use.
-  const Mapping& mapping_of(int rank, Peer& peer, std::uint64_t segment) {
+  // The mapping of a segment, made at first use; null while its descriptor is on its way.
+  const Mapping* mapping_of(int rank, Peer& peer, std::uint64_t segment) {
     auto& all = peer.mappings;
     const auto known = std::find_if(all.begin(), all.end(), [&](const Mapping& m) { return m.segment == segment; });
     if (known != all.end()) {
       std::rotate(all.begin(), known, known + 1);
-      return all.front();
+      return &all.front();
     }
-    if (all.size() == kMappings) {  // most likely freed long ago
-      ::munmap(all.back().base, all.back().bytes);
-      all.pop_back();
-    }
-    const base::Fd fd = fetch_fd(peer.address.door, options_.secret, segment, rank);
+    const base::Fd fd = fetch_segment(rank, peer, segment);
+    if (!fd) return nullptr;
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) base::throw_errno("cannot size the memory of rank " + std::to_string(rank));
     const auto bytes = static_cast<std::size_t>(status.st_size);
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
     if (memory == MAP_FAILED) base::throw_errno("cannot map the memory of rank " + std::to_string(rank));
     ::madvise(memory, bytes, MADV_POPULATE_WRITE);  // best effort: no page faults while it is used
+    if (all.size() == kMappings) {                  // most likely freed long ago
+      ::munmap(all.back().base, all.back().bytes);
+      all.pop_back();
+    }
     all.insert(all.begin(), {segment, static_cast<std::byte*>(memory), bytes});
-    return all.front();
+    return &all.front();
+  }
+
+  // The segment's descriptor; empty while it is on its way. A peer that has died or given up, and freed the memory,
+  // hands out nothing: the control plane tells why, so a refusal is final only when the time is over.
+  base::Fd fetch_segment(int rank, Peer& peer, std::uint64_t segment) {
+    const Clock::time_point now = Clock::now();
+    if (!peer.fetch)
+      peer.fetch.emplace(Fetch{FdVisit(peer.address.door, options_.secret, segment, rank), now + kFetchFor});
+    Fetch& fetch = *peer.fetch;
+    if (fetch.visit.number() != segment || now < fetch.not_before) return {};
+    base::Fd fd;
+    try {
+      fd = fetch.visit.advance();
+    } catch (const Error&) {
+      if (now >= fetch.until) throw;
+      fetch.visit = FdVisit(peer.address.door, options_.secret, segment, rank);
+      fetch.not_before = now + kFetchAgain;
+    }
+    if (fd) peer.fetch.reset();
+    return fd;
   }
 
   // The peer's arena, mapped at first use.
