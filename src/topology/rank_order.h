@@ -1,13 +1,17 @@
-// Which rank sits where, and the order of ranks on rings and trees that follows from it. Pure functions but for here().
+// Which rank sits where, and the order of ranks on rings and trees that follows from it. Pure functions but for here()
+// and standing().
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "src/topology/topology.h"
 
 namespace tutti::topology {
 
-// Where a rank runs. -1: it may run on more than one, or unknown.
+// Where a rank runs. -1: it may run on more than one, or unknown. The numbers tell the packages, ... of one host apart
+// and sort neighbours together; they are the same for all ranks of a host.
 struct RankPlace {
   int host = 0;  // the caller numbers the hosts
   int package = -1;
@@ -25,6 +29,21 @@ std::vector<int> order_ranks(const std::vector<RankPlace>& places);
 // Where the calling thread may run, as far as its affinity mask pins it down; host is 0.
 RankPlace here(const Topology& topology);
 RankPlace here();
+
+// What a rank tells the others of where it runs.
+struct Standing {
+  RankPlace place;
+  int usable_cores = 1;
+};
+
+// Of the calling thread, for connecting: read from sysfs in a fraction of a millisecond, where detect() takes several;
+// by detect() where sysfs does not say.
+Standing standing();
+
+// The same for a thread that may run on `pus` (ascending), as `system` (/sys/devices/system) describes the machine;
+// nothing when it leaves a question open. Packages, caches and cores are numbered by their lowest PU.
+std::optional<Standing> read_standing(const std::string& system, const std::vector<int>& pus,
+                                      const std::optional<double>& cpu_quota);
 
 // How many ranks share a core at worst when `ranks` are spread evenly over `cores`; at least 1.
 int ranks_per_core(int ranks, int cores);

@@ -4,15 +4,6 @@
 #include <cmath>
 
 namespace tutti::topology {
-namespace {
-
-int limited_by_quota(std::size_t available, const std::optional<double>& quota) {
-  double usable = static_cast<double>(available);
-  if (quota) usable = std::min(usable, std::ceil(*quota));
-  return std::max(1, static_cast<int>(usable));
-}
-
-}  // namespace
 
 const char* name_of(DeviceKind kind) { return kind == DeviceKind::gpu ? "gpu" : "network"; }
 
@@ -26,10 +17,14 @@ std::vector<int> allowed_cores(const Topology& topology) {
   return allowed.empty() ? all : allowed;
 }
 
-int usable_cores(const Topology& topology) {
-  return limited_by_quota(allowed_cores(topology).size(), topology.cpu_quota);
+int usable_cores(std::size_t allowed_cores, const std::optional<double>& cpu_quota) {
+  double usable = static_cast<double>(allowed_cores);
+  if (cpu_quota) usable = std::min(usable, std::ceil(*cpu_quota));
+  return std::max(1, static_cast<int>(usable));
 }
 
-int usable_pus() { return limited_by_quota(std::max<std::size_t>(1, allowed_pus().size()), cpu_quota()); }
+int usable_cores(const Topology& topology) { return usable_cores(allowed_cores(topology).size(), topology.cpu_quota); }
+
+int usable_pus() { return usable_cores(allowed_pus().size(), cpu_quota()); }
 
 }  // namespace tutti::topology

@@ -5,6 +5,7 @@
 // PU: processing unit, what the scheduler runs one thread on. Core: the PUs that share one set of execution units.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -77,6 +78,7 @@ std::vector<int> allowed_cores(const Topology& topology);
 
 // How many ranks can compute at the same time: the allowed cores, but not more than the quota rounded up; at least 1.
 int usable_cores(const Topology& topology);
+int usable_cores(std::size_t allowed_cores, const std::optional<double>& cpu_quota);
 
 // The same question in PUs, without detection (one or two system calls and the control group's files).
 int usable_pus();

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "src/topology/rank_order.h"
 #include "src/topology/topology.h"
@@ -27,7 +28,10 @@ class Directory {
     std::string pattern = (std::filesystem::temp_directory_path() / "tutti_topology_XXXXXX").string();
     path_ = mkdtemp(pattern.data());
   }
-  ~Directory() { std::filesystem::remove_all(path_); }
+  ~Directory() {
+    if (!path_.empty()) std::filesystem::remove_all(path_);
+  }
+  Directory(Directory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   std::string write(const std::string& name, const std::string& text) const {
     const auto file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
@@ -187,4 +191,69 @@ TEST_CASE("the scheduling group is the nearest control group with weights, else 
   CHECK(group() == " /two");
   proc.write("self/cgroup", "cpu\n::\n0::\n");
   CHECK(group() == " /autogroup-17");
+}
+
+namespace {
+
+// A machine's sysfs: `cores` cores of two PUs (PU n and PU n + cores), two packages, an L3 cache for two cores each.
+Directory system_of(int cores) {
+  Directory system;
+  const auto list = [cores](int first, int last) {
+    const auto range = [](int a, int b) {
+      return a == b ? std::to_string(a) : std::to_string(a) + "-" + std::to_string(b);
+    };
+    return range(first, last) + "," + range(first + cores, last + cores) + "\n";
+  };
+  system.write("node/online", "0-1\n");
+  for (int package = 0; package < 2; ++package)
+    system.write("node/node" + std::to_string(package) + "/cpulist",
+                 list(package * cores / 2, (package + 1) * cores / 2 - 1));
+  for (int pu = 0; pu < 2 * cores; ++pu) {
+    const std::string folder = "cpu/cpu" + std::to_string(pu);
+    const int core = pu % cores, package = core / (cores / 2);
+    system.write(folder + "/topology/thread_siblings_list", list(core, core));
+    system.write(folder + "/topology/core_siblings_list", list(package * cores / 2, (package + 1) * cores / 2 - 1));
+    system.write(folder + "/cache/index0/level", "1\n");
+    system.write(folder + "/cache/index0/shared_cpu_list", list(core, core));
+    system.write(folder + "/cache/index1/level", "3\n");
+    system.write(folder + "/cache/index1/shared_cpu_list", list(core / 2 * 2, core / 2 * 2 + 1));
+  }
+  return system;
+}
+
+}  // namespace
+
+TEST_CASE("where a thread stands, from sysfs: what its mask lies within has a number, what it goes beyond has none") {
+  const Directory system = system_of(8);
+  const auto at = [&](const std::vector<int>& pus, std::optional<double> quota = {}) {
+    const auto found = read_standing(system.path(), pus, quota);
+    REQUIRE(found.has_value());
+    return *found;
+  };
+  CHECK(at({5}).place == RankPlace{0, 4, 1, 4, 5});
+  CHECK(at({5, 13}).place == RankPlace{0, 4, 1, 4, 5});
+  CHECK(at({5, 13}).usable_cores == 1);
+  CHECK(at({4, 5}).place == RankPlace{0, 4, 1, 4, -1});
+  CHECK(at({4, 5}).usable_cores == 2);
+  CHECK(at({1, 2}).place == RankPlace{0, 0, 0, -1, -1});
+  CHECK(at({3, 4, 11}).place == RankPlace{0, -1, -1, -1, -1});
+  CHECK(at({3, 4, 11}).usable_cores == 2);
+  CHECK(at({0, 1, 2, 3}, 1.5).usable_cores == 2);
+}
+
+TEST_CASE("a sysfs that leaves a question open gives nothing, and the machine's own agrees with hwloc") {
+  const Directory system = system_of(2);
+  CHECK_FALSE(read_standing(system.path(), {}, {}).has_value());
+  CHECK_FALSE(read_standing(system.path(), {7}, {}).has_value());
+  for (const char* const bad : {"", "x", "1-", "3-2", "-1", "0,,1", "0-99999999"}) {
+    INFO(bad);
+    system.write("cpu/cpu0/topology/core_siblings_list", bad);
+    CHECK_FALSE(read_standing(system.path(), {0}, {}).has_value());
+  }
+  const Topology machine = detect(Devices::skip);
+  const Standing mine = standing();
+  const RankPlace by_hwloc = here(machine);
+  CHECK(mine.usable_cores == usable_cores(machine));
+  CHECK((mine.place.package >= 0) == (by_hwloc.package >= 0));
+  CHECK((mine.place.core >= 0) == (by_hwloc.core >= 0));
 }
