@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "src/runtime/parking.h"
+#include "src/runtime/wire.h"
 #include "src/topology/topology.h"
 
 namespace tutti::runtime {
@@ -56,11 +56,11 @@ Facts facts_of_this_rank(const Config& config) {
   Facts facts;
   facts.host = host_token();
   facts.hostname = hostname();
-  const topology::Topology machine = topology::detect(topology::Devices::skip);
-  facts.place = topology::here(machine);
+  const topology::Standing standing = topology::standing();
+  facts.place = standing.place;
+  facts.usable_cores = standing.usable_cores;
   facts.scheduling_group = topology::scheduling_group();
   facts.barriers = register_for_barriers();
-  facts.usable_cores = topology::usable_cores(machine);
   randombytes_buf(&facts.nonce, sizeof facts.nonce);
   facts.buffer_limit = config.buffer_limit;
   facts.algorithm = config.algorithm;
@@ -69,46 +69,36 @@ Facts facts_of_this_rank(const Config& config) {
   return facts;
 }
 
+// Every rank reads what all ranks have written, so it is the plain fields of wire.h.
 Blob to_blob(const Facts& facts) {
   const topology::RankPlace& at = facts.place;
-  const nlohmann::json json{{"host", facts.host},
-                            {"hostname", facts.hostname},
-                            {"place", {at.package, at.numa, at.l3, at.core}},
-                            {"usable_cores", facts.usable_cores},
-                            {"scheduling_group", facts.scheduling_group},
-                            {"barriers", facts.barriers},
-                            {"nonce", facts.nonce},
-                            {"buffer_limit", facts.buffer_limit},
-                            {"algorithm", facts.algorithm},
-                            {"transport", facts.transport},
-                            {"profile", facts.profile}};
-  const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(json);
-  const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
-  return Blob(begin, begin + bytes.size());
+  Writer writer;
+  writer.text(facts.host).text(facts.hostname).text(facts.scheduling_group);
+  for (const int number : {at.package, at.numa, at.l3, at.core, facts.usable_cores, facts.barriers ? 1 : 0})
+    writer.u32(static_cast<std::uint32_t>(number));
+  writer.u64(facts.nonce).u64(facts.buffer_limit).text(facts.algorithm).text(facts.transport).text(facts.profile);
+  return writer.bytes();
 }
 
 Facts facts_from_blob(const Blob& blob, int rank) {
-  try {
-    const auto* begin = reinterpret_cast<const std::uint8_t*>(blob.data());
-    const nlohmann::json json = nlohmann::json::from_cbor(begin, begin + blob.size());
-    Facts facts;
-    facts.host = json.at("host");
-    facts.hostname = json.at("hostname");
-    const nlohmann::json& at = json.at("place");
-    facts.place = {0, at.at(0), at.at(1), at.at(2), at.at(3)};
-    facts.usable_cores = json.at("usable_cores");
-    facts.scheduling_group = json.at("scheduling_group");
-    facts.barriers = json.at("barriers");
-    facts.nonce = json.at("nonce");
-    facts.buffer_limit = json.at("buffer_limit");
-    facts.algorithm = json.at("algorithm");
-    facts.transport = json.at("transport");
-    facts.profile = json.at("profile");
-    return facts;
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::internal_error,
-                "rank " + std::to_string(rank) + " sent facts that cannot be read: " + error.what());
-  }
+  Reader reader(blob);
+  Facts facts;
+  facts.host = reader.text();
+  facts.hostname = reader.text();
+  facts.scheduling_group = reader.text();
+  topology::RankPlace& at = facts.place;
+  for (int* const number : {&at.package, &at.numa, &at.l3, &at.core, &facts.usable_cores})
+    *number = static_cast<int>(reader.u32());
+  facts.barriers = reader.u32() == 1;
+  facts.nonce = reader.u64();
+  facts.buffer_limit = reader.u64();
+  facts.algorithm = reader.text();
+  facts.transport = reader.text();
+  facts.profile = reader.text();
+  if (!reader.complete())
+    throw Error(ErrorCode::internal_error, "rank " + std::to_string(rank) + " sent facts that cannot be read: " +
+                                               std::to_string(blob.size()) + " bytes");
+  return facts;
 }
 
 std::vector<int> hosts_of(const std::vector<Facts>& facts) {
