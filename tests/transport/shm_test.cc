@@ -1,9 +1,11 @@
 // The door that hands out a rank's memory: to those who know the secret, whatever strangers do.
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +17,7 @@
 
 #include "tests/runtime/control_ranks.h"
 #include "transport/shm/fd_passing.h"
+#include "transport/shm/shm.h"
 #include "tutti/error.h"
 
 using namespace tutti;
@@ -127,4 +130,101 @@ TEST_CASE("who has no number left for the descriptor it fetches is told so") {
   const std::string text = child.wait();
   CHECK_THAT(text, Catch::Contains("cannot map the shared memory of rank 4") && Catch::Contains("errno 24") &&
                        Catch::Contains("raise the limit with `ulimit -n`"));
+}
+
+TEST_CASE("/proc gives the memory of a process, and nothing but memory of the right size") {
+  const base::Fd memory(::memfd_create("tutti", MFD_CLOEXEC)), other(::memfd_create("another", MFD_CLOEXEC));
+  REQUIRE(::ftruncate(memory.get(), 8192) == 0);
+  REQUIRE(::ftruncate(other.get(), 8192) == 0);
+  const ProcPlace place = ProcPlace::of(memory);
+  const base::Fd opened = open_memory(place, 8192);
+  struct stat a {
+  }, b{};
+  REQUIRE(::fstat(memory.get(), &a) == 0);
+  REQUIRE(::fstat(opened.get(), &b) == 0);
+  CHECK(a.st_ino == b.st_ino);
+
+  CHECK_FALSE(open_memory(place, 4096));
+  CHECK_FALSE(open_memory(ProcPlace::of(other), 8192));
+  ProcPlace elsewhere = place;
+  elsewhere.pid_namespace += 1;  // there the number may be another process's
+  CHECK_FALSE(open_memory(elsewhere, 8192));
+  ProcPlace nobody = place;
+  nobody.pid = 1 << 30;
+  CHECK_FALSE(open_memory(nobody, 8192));
+  CHECK_FALSE(open_memory(ProcPlace{}, 8192));
+}
+
+namespace {
+
+constexpr std::uint64_t kNonce = 4711;
+
+// One rank's part of a communicator of two ranks.
+struct Part {
+  explicit Part(int rank) : arena(std::make_shared<runtime::Arena>(kNonce, rank, 1 << 20)) {
+    ShmOptions options;
+    options.rank = rank;
+    options.communicator = kNonce;
+    options.arena = arena;
+    options.engine = runtime::Engine::acquire();
+    transport = make_shm_transport(options);
+  }
+  ShmAddress address() const {
+    ShmAddress address;
+    std::memcpy(&address, transport->address().data(), sizeof address);
+    return address;
+  }
+
+  std::shared_ptr<runtime::Arena> arena;
+  std::unique_ptr<runtime::Transport> transport;
+};
+
+runtime::Blob blob_of(const ShmAddress& address) {
+  runtime::Blob blob(sizeof address);
+  std::memcpy(blob.data(), &address, sizeof address);
+  return blob;
+}
+
+// In a process of its own: whether rank 0's arena is reached at the address that the pipe gives, also with wrong words
+// about /proc, and not without a way. The exit status counts what is not as it should be.
+int reach_from_outside(int pipe) {
+  ShmAddress zero;
+  if (::read(pipe, &zero, sizeof zero) != sizeof zero) return 100;
+  const Part mine(1);
+  int wrong = 0;
+  const auto reaches = [&](const ShmAddress& address, bool expected) {
+    const Part fresh(1);
+    fresh.transport->set_peers({blob_of(address), blob_of(fresh.address())});
+    wrong += fresh.transport->unreachable(0).has_value() == expected;
+  };
+  ShmAddress no_door = zero, no_proc = zero, wrong_proc = zero, no_way = zero;
+  no_door.door = {};
+  no_proc.proc = {};
+  wrong_proc.proc = mine.address().proc;  // memory of the right size and the wrong rank
+  no_way.door = {};
+  no_way.proc = wrong_proc.proc;
+  reaches(zero, true);
+  reaches(no_door, true);
+  reaches(no_proc, true);
+  reaches(wrong_proc, true);
+  reaches(no_way, false);
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("another process reaches an arena through /proc, and through the door where that fails") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(reach_from_outside(ends[0]));
+  const Part zero(0);
+  const ShmAddress address = zero.address();
+  REQUIRE(::write(ends[1], &address, sizeof address) == sizeof address);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
 }

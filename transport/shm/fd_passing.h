@@ -1,5 +1,6 @@
-// Handing descriptors to other processes of this host: by a door in the abstract name space, whoever knows the secret
-// gets the descriptor that it asks for by number.
+// Handing memory to other processes of this host. By a door in the abstract name space: whoever knows the secret gets
+// the descriptor that it asks for by number. Or by /proc, where the kernel lets processes of one user do so, which
+// spares a connection and a handshake for each pair of ranks.
 #pragma once
 
 #include <array>
@@ -67,6 +68,19 @@ class FdVisit {
   runtime::Channel channel_;
   runtime::Nonce nonce_{};
 };
+
+// Where /proc may have a descriptor of a process.
+struct ProcPlace {
+  std::uint64_t pid_namespace = 0;  // 0: nowhere
+  std::int32_t pid = 0;
+  std::int32_t fd = -1;
+
+  static ProcPlace of(const base::Fd& fd);  // of this process
+};
+
+// The memory there, opened anew; empty when it is none of memfd_create("tutti") with `bytes` bytes, or the kernel does
+// not let us. The process may have ended and its number may be another's: the caller looks whether it is the right one.
+base::Fd open_memory(const ProcPlace& place, std::uint64_t bytes);
 
 // Fetches descriptor `number` from behind `name`. Blocks for at most ten seconds; throws Error that names the rank.
 base::Fd fetch_fd(const DoorName& name, const runtime::Secret& secret, std::uint64_t number, int rank);

@@ -29,14 +29,7 @@ using runtime::ArenaDirectory;
 using runtime::ArenaView;
 using runtime::Blob;
 
-// What peers learn of a rank. Plain data: both ends run the same build (the rendezvous checks that).
-struct Address {
-  std::uint64_t process = 0;
-  std::uint64_t arena = 0;  // address of the owner's shared_ptr to it, for ranks of the same process
-  std::uint64_t bytes = 0;
-  DoorName door{};  // where the descriptor is handed out
-  DoorName bell{};
-};
+using Address = ShmAddress;
 
 constexpr std::uint64_t kArenaNumber = 0;  // at the door; segments of tutti::alloc have their own numbers
 constexpr std::size_t kMappings = 64;
@@ -69,6 +62,7 @@ class Shm final : public runtime::Transport {
     mine.process = base::process_nonce();
     mine.arena = reinterpret_cast<std::uint64_t>(&options_.arena);
     mine.bytes = options_.arena->mapped_bytes();
+    mine.proc = ProcPlace::of(options_.arena->fd());
     mine.door = door_.name();
     mine.bell = bell_.name();
     Blob blob(sizeof mine);
@@ -217,23 +211,37 @@ class Shm final : public runtime::Transport {
   ArenaView attach(int rank, Peer& peer) {
     if (peer.address.bytes == 0)
       throw Error(ErrorCode::system_error, "rank " + std::to_string(rank) + " offers no shared memory");
-    ArenaView view;
     if (peer.arena != nullptr) {
-      view = peer.arena->view();
-    } else {
-      const base::Fd fd = fetch_fd(peer.address.door, options_.secret, kArenaNumber, rank);
-      void* memory = ::mmap(nullptr, peer.address.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-      if (memory == MAP_FAILED) base::throw_errno("cannot map the shared memory of rank " + std::to_string(rank));
-      view = ArenaView(static_cast<std::byte*>(memory));
-      peer.mapped = true;
+      if (!is_arena_of(peer.arena->view(), rank)) fail_wrong(rank);
+      return peer.arena->view();
     }
+    // By /proc there may be another process of the same number.
+    if (const auto view = mapped(open_memory(peer.address.proc, peer.address.bytes), rank, peer)) return *view;
+    if (const auto view = mapped(fetch_fd(peer.address.door, options_.secret, kArenaNumber, rank), rank, peer))
+      return *view;
+    fail_wrong(rank);
+  }
+
+  // The arena behind a descriptor; nothing when it is not that of the rank.
+  std::optional<ArenaView> mapped(const base::Fd& fd, int rank, Peer& peer) const {
+    if (!fd) return std::nullopt;
+    void* memory = ::mmap(nullptr, peer.address.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    if (memory == MAP_FAILED) base::throw_errno("cannot map the shared memory of rank " + std::to_string(rank));
+    const ArenaView view(static_cast<std::byte*>(memory));
+    peer.mapped = is_arena_of(view, rank);
+    if (peer.mapped) return view;
+    ::munmap(memory, peer.address.bytes);
+    return std::nullopt;
+  }
+
+  bool is_arena_of(const ArenaView& view, int rank) const {
     const ArenaDirectory& list = view.directory();
-    if (list.magic != ArenaDirectory::kMagic || list.communicator != options_.communicator || list.rank != rank) {
-      if (std::exchange(peer.mapped, false)) ::munmap(view.base(), peer.address.bytes);
-      throw Error(ErrorCode::internal_error, "the shared memory of rank " + std::to_string(rank) +
-                                                 " is not what it says: it belongs to another communicator or rank");
-    }
-    return view;
+    return list.magic == ArenaDirectory::kMagic && list.communicator == options_.communicator && list.rank == rank;
+  }
+
+  [[noreturn]] static void fail_wrong(int rank) {
+    throw Error(ErrorCode::internal_error, "the shared memory of rank " + std::to_string(rank) +
+                                               " is not what it says: it belongs to another communicator or rank");
   }
 
   ShmOptions options_;
