@@ -16,6 +16,7 @@ constexpr std::chrono::milliseconds kLinger{5000};           // for the answered
 constexpr std::chrono::milliseconds kFailedLinger{2000};     // a failed meeting tells late comers why
 constexpr std::chrono::milliseconds kStarvedLinger{10'000};  // longer: they are told one after the other
 constexpr std::chrono::hours kLife{1};                       // of a meeting to which nobody comes
+constexpr std::chrono::milliseconds kLookEvery{5000};        // whether its time is over
 constexpr std::chrono::milliseconds kDeserted{5000};         // and of one that all have given up
 constexpr std::size_t kGuestFrames = 64;                     // guests say nothing after their hello
 
@@ -26,13 +27,15 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   Gathering(std::shared_ptr<Engine> engine, std::string job, std::string where)
       : engine_(std::move(engine)), job_(std::move(job)), where_(std::move(where)) {}
 
-  // The meeting keeps itself and the engine alive by its door, so it must end although nobody ever completes it.
-  static void expire(const std::shared_ptr<Gathering>& gathering, const std::shared_ptr<Door>& door) {
-    gathering->engine_->after(kLife, [weak = std::weak_ptr(gathering), weak_door = std::weak_ptr(door)] {
-      const auto self = weak.lock();
-      const auto open = weak_door.lock();
-      if (self && open && self->guests_.empty()) open->close();
-    });
+  // The meeting keeps itself and the engine alive by its door, so it must end although nobody ever completes it. It is
+  // looked at now and then, for a timer of kLife would keep the memory of meetings that are long over.
+  static void expire(const std::weak_ptr<Gathering>& gathering, const std::weak_ptr<Door>& door,
+                     std::chrono::steady_clock::time_point end) {
+    const auto self = gathering.lock();
+    const auto open = door.lock();
+    if (!self || !open) return;
+    if (std::chrono::steady_clock::now() >= end && self->guests_.empty()) return open->close();
+    self->engine_->after(kLookEvery, [gathering, door, end] { expire(gathering, door, end); });
   }
 
   void admit(Door& door, Door::Guest guest) {
@@ -192,7 +195,7 @@ std::shared_ptr<Door> Meeting::open(std::shared_ptr<Engine> engine, base::Fd tcp
       std::move(engine), std::move(tcp), std::move(local), secret, Purpose::meeting,
       [gathering](Door& at, Door::Guest guest) { gathering->admit(at, std::move(guest)); },
       [gathering](Door& at, const std::string& why) { gathering->starve(at, why); });
-  Gathering::expire(gathering, door);
+  Gathering::expire(gathering, door, std::chrono::steady_clock::now() + kLife);
   return door;
 }
 

@@ -1,5 +1,4 @@
 // What happens when ranks die, stop, disagree or never come: ranks as processes, each fault named on every survivor.
-#include <dirent.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,7 +6,6 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <fstream>
 #include <regex>
 #include <thread>
 
@@ -38,31 +36,6 @@ std::string reduce_until_error(Communicator& comm, std::size_t count) {
   } catch (const Error& error) {
     return std::string(name_of(error.code())) + ": " + error.what();
   }
-}
-
-std::size_t descriptors() {
-  std::size_t count = 0;
-  DIR* dir = ::opendir("/proc/self/fd");
-  while (::readdir(dir) != nullptr) ++count;
-  ::closedir(dir);
-  return count;
-}
-
-std::size_t status_field(const std::string& name) {
-  std::ifstream file("/proc/self/status");
-  for (std::string word; file >> word;)
-    if (word == name) {
-      std::size_t value = 0;
-      file >> value;
-      return value;
-    }
-  return 0;
-}
-
-// The engine's thread ends a moment after its last user.
-bool settles(const std::function<std::size_t()>& count, std::size_t limit) {
-  for (int i = 0; i < 200 && count() > limit; ++i) std::this_thread::sleep_for(10ms);
-  return count() <= limit;
 }
 
 }  // namespace
@@ -360,59 +333,4 @@ TEST_CASE("a forked child may not use its parent's communicator, and does it no 
       },
       config_for(""));
   for (const Ending& ending : endings) CHECK(ending.message == "7");
-}
-
-TEST_CASE("64 ranks: memory, descriptors and threads are bounded") {
-  const std::size_t threads_before = status_field("Threads:"), descriptors_before = descriptors();
-  Config config;
-  config.timeout = 120s;
-  SECTION("as threads of one process") {
-    on_threads(
-        64,
-        [&](Communicator& comm) {
-          std::vector<std::int32_t> data(10007, comm.rank());
-          comm.all_reduce(std::span(data));
-          if (data[9999] != 64 * 63 / 2) throw std::runtime_error("wrong sum");
-          comm.barrier();
-          if (comm.rank() == 0) {
-            // The engine's thread is the only one the library adds; 64 are the test's own.
-            if (status_field("Threads:") > threads_before + 64 + 1)
-              throw std::runtime_error(std::to_string(status_field("Threads:")) + " threads");
-            if (descriptors() > descriptors_before + 64 * 6)
-              throw std::runtime_error(std::to_string(descriptors()) + " descriptors");
-          }
-          comm.barrier();
-        },
-        config);
-    CHECK(settles(descriptors, descriptors_before));
-    CHECK(settles([] { return status_field("Threads:"); }, threads_before));
-  }
-  SECTION("as processes") {
-    const auto endings = in_processes(
-        64,
-        [](Communicator& comm) -> std::string {
-          std::vector<std::int32_t> data(10007, comm.rank());
-          comm.all_reduce(std::span(data));
-          comm.barrier();
-          if (data[9999] != 64 * 63 / 2) return "wrong sum";
-          const std::size_t open = descriptors(), running = status_field("Threads:");
-          if (open > 80 + 64 + 16) return std::to_string(open) + " descriptors";  // the test's own pipes are among them
-          if (running > 2) return std::to_string(running) + " threads";
-          return "ok";
-        },
-        config, 120);
-    for (const Ending& ending : endings) CHECK(ending.message == "ok");
-  }
-}
-
-TEST_CASE("communicators come and go without a trace") {
-  on_threads(2, [](Communicator& comm) { comm.barrier(); });
-  const std::size_t open = descriptors(), threads = status_field("Threads:");
-  for (int round = 0; round < 50; ++round)
-    on_threads(3, [](Communicator& comm) {
-      std::vector<float> data(100);
-      comm.all_reduce(std::span(data));
-    });
-  CHECK(settles(descriptors, open));
-  CHECK(settles([] { return status_field("Threads:"); }, threads));
 }
