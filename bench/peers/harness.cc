@@ -121,12 +121,16 @@ Settings Settings::from_arguments(int argc, char** argv) {
       settings.ranks = number_from<int>(flag, value, 1, kMostRanks);
     else if (flag == "--bind")
       settings.bind = number_from<int>(flag, value, 0, 1) == 1;
+    else if (flag == "--memory" && (value == "ordinary" || value == "tutti"))
+      settings.tutti_memory = value == "tutti";
+    else if (flag == "--memory")
+      fail("--memory is '" + value + "'; valid: ordinary, tutti");
     else if (flag == "--variants")
       choose_variants(settings, value);
     else
       fail("unknown flag '" + flag +
            "'; valid: --page, --out, --sizes, --loop-ms, --point-ms, --variants, --ranks, "
-           "--bind");
+           "--bind, --memory");
   }
   if (settings.page.empty() || settings.out.empty() || settings.sizes.empty())
     fail("--page, --out and --sizes are needed; bench/peers/run.py gives them");

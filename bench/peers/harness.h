@@ -40,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 inline double microseconds(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
 // Flags of every program: --page FILE --out FILE --sizes BYTES,BYTES,... --loop-ms MS --point-ms MS
-// [--variants touched,untouched] [--ranks N] [--bind 0|1].
+// [--variants touched,untouched] [--ranks N] [--bind 0|1] [--memory ordinary|tutti].
 struct Settings {
   std::string page;
   std::string out;
@@ -49,8 +49,9 @@ struct Settings {
   double point_ms = 4000;
   bool touched = true;
   bool untouched = true;
-  int ranks = 0;      // of a program that starts its ranks itself; 0: a launcher has started them
-  bool bind = false;  // such a program binds its ranks to cores
+  int ranks = 0;              // of a program that starts its ranks itself; 0: a launcher has started them
+  bool bind = false;          // such a program binds its ranks to cores
+  bool tutti_memory = false;  // of tutti_bench: buffers of tutti::alloc
 
   // Throws std::runtime_error that names the flag, its value and the valid ones.
   static Settings from_arguments(int argc, char** argv);

@@ -2,12 +2,12 @@
 import html
 import math
 
-from settings import COLUMNS, KIB, MIB
+from settings import COLUMNS, KIB, MIB, OWN
 
 WIDTH, HEIGHT = 620, 440
 LEFT, RIGHT, TOP, BOTTOM = 62, 150, 34, 48  # margins; the legend stands on the right
-COLOURS = {"tutti": "#c0392b", "threads": "#e67e22", "openmpi": "#2471a3", "mpich": "#1e8449", "gloo": "#7d3c98",
-           "staged": "#555555", "mapped": "#999999"}
+COLOURS = {"tutti": "#c0392b", "threads": "#e67e22", "alloc": "#d4ac0d", "openmpi": "#2471a3", "mpich": "#1e8449",
+           "gloo": "#7d3c98", "staged": "#555555", "mapped": "#999999"}
 
 
 class LogScale:
@@ -56,7 +56,7 @@ def curve(column, points, x, y):
     """The medians as a line; the rounds' quartiles as a bar at each point."""
     colour = COLOURS[column]
     dashes = ' stroke-dasharray="5 3"' if column in ("staged", "mapped") else ""
-    width = 2.4 if column in ("tutti", "threads") else 1.4
+    width = 2.4 if column in OWN else 1.4
     path = " ".join(f"{x(size):.1f},{y(us):.1f}" for size, us, _, _ in points)
     parts = [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>']
     for size, us, low, high in points:

@@ -7,7 +7,7 @@ import statistics
 
 from plot import plot
 from results import ROUNDS_ASKED, RULES, best_of, name_of_other
-from settings import COLUMNS, KIB, MIB, PEERS, SETTINGS
+from settings import COLUMNS, KIB, MIB, OWN, PEERS, SETTINGS
 
 METHOD = ("All-reduce of float32, sum, between processes of one host; microseconds. Main figures are touched: "
           "every rank writes its whole input before each call and reads its whole output after it, and only the "
@@ -109,7 +109,7 @@ def verdict_table(verdicts, given, ranks):
 
 def settings_table(summary, given, ranks):
     """Which setting was best, touched, and Tutti's choice."""
-    columns = [column for column in columns_present(summary) if column not in ("tutti", "threads")]
+    columns = [column for column in columns_present(summary) if column not in OWN]
     rows = []
     for size in given.sizes:
         entries = [summary.get((ranks, given.variants[0], size, column)) for column in columns]

@@ -63,7 +63,7 @@ RULES = (
     Rule("Tutti / Open MPI", "tutti", ("openmpi",), 0.7, least=64 * KIB),
     Rule("Tutti / MPICH", "tutti", ("mpich",), 0.7, least=64 * KIB),
     Rule("Tutti / Gloo", "tutti", ("gloo",), 0.05, most=64 * KIB, only_ranks=2),
-    # Memory from the library's own allocator belongs here as a second subject, with its own setting and column.
+    Rule("tutti::alloc / mapped", "alloc", ("mapped",), 1.25, least=64 * KIB),
     Rule("threads / mapped", "threads", ("mapped",), 1.25, least=64 * KIB),
 )
 

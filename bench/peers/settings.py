@@ -15,6 +15,7 @@ class Setting:
     text: str           # for the report
     arguments: tuple = ()    # of the launcher
     environment: tuple = ()  # pairs
+    options: tuple = ()      # of the program
 
 
 RELEASE_GATHER = tuple((f"MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM", "release_gather")
@@ -23,6 +24,8 @@ RELEASE_GATHER = tuple((f"MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM", "releas
 
 SETTINGS = {setting.key: setting for setting in (
     Setting("tutti", "tutti", "tutti_bench", "`tutti run`, ordinary memory; bound to cores where each rank has one"),
+    Setting("tutti-alloc", "alloc", "tutti_bench", "`tutti run`, memory of `tutti::alloc`, which all ranks can reach; "
+            "bound likewise", options=("--memory", "tutti")),
     Setting("threads", "threads", "tutti_bench",
             "ranks as threads of one process, whose memory all can reach; bound likewise"),
     Setting("openmpi", "openmpi", "mpi_bench_openmpi", "`mpirun --oversubscribe`"),
@@ -40,7 +43,9 @@ SETTINGS = {setting.key: setting for setting in (
 
 # Columns of the tables, and the distribution's packages that a column needs.
 COLUMNS = {"tutti": "Tutti", "openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo", "staged": "staged reference",
-           "threads": "Tutti, threads", "mapped": "mapped reference"}
+           "alloc": "Tutti, tutti::alloc", "threads": "Tutti, threads", "mapped": "mapped reference"}
+LAUNCHED_BY_TUTTI = ("tutti", "tutti-alloc")
+OWN = ("tutti", "alloc", "threads")
 PEERS = ("openmpi", "mpich", "gloo")
 PACKAGES = {"openmpi": "openmpi-bin libopenmpi-dev", "mpich": "mpich libmpich-dev", "gloo": "libgloo-dev"}
 
@@ -57,7 +62,7 @@ def launcher(column):
 
 def missing(setting, folder):
     """What a setting lacks here, as words; empty when it can run."""
-    programs = [setting.program] + (["tutti"] if setting.key == "tutti" else [])
+    programs = [setting.program] + (["tutti"] if setting.key in LAUNCHED_BY_TUTTI else [])
     lacking = [name for name in programs if not os.access(os.path.join(folder, name), os.X_OK)]
     if setting.column in ("openmpi", "mpich") and launcher(setting.column) is None:
         lacking.append("launcher")
@@ -75,13 +80,13 @@ def commands(setting, ranks, given, folder):
     program = [os.path.join(given.bin, setting.program), "--page", os.path.join(folder, "page"),
                "--out", os.path.join(folder, "rows"), "--sizes", ",".join(map(str, given.sizes)),
                "--loop-ms", str(given.loop_ms), "--point-ms", str(given.point_ms), "--variants",
-               ",".join(given.variants)]
+               ",".join(given.variants), *setting.options]
     environment = {**clean_environment(), **dict(setting.environment)}
     own_cores = not given.no_bind and ranks <= len(os.sched_getaffinity(0))
     if setting.key in ("threads", "limit"):
         bind = own_cores or setting.key == "limit"  # the references are bound also where ranks share cores
         return [(program + ["--ranks", str(ranks), "--bind", str(int(bind))], environment)]
-    if setting.key == "tutti":
+    if setting.key in LAUNCHED_BY_TUTTI:
         bind = ["--bind"] if own_cores else []
         return [([os.path.join(given.bin, "tutti"), "run", "-n", str(ranks), *bind, "--", *program], environment)]
     if setting.column == "openmpi":

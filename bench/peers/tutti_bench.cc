@@ -1,5 +1,6 @@
-// Tutti's all-reduce under the harness: one process per rank, started by `tutti run`, on ordinary memory; or with
-// --ranks N as N threads of this process, whose memory every rank can reach.
+// Tutti's all-reduce under the harness: one process per rank, started by `tutti run`, on ordinary memory or with
+// --memory tutti on memory of tutti::alloc, which every rank can reach; or with --ranks N as N threads of this process,
+// whose memory every rank can reach anyway.
 #include <cstdio>
 #include <exception>
 #include <sstream>
@@ -8,6 +9,7 @@
 
 #include "bench/peers/harness.h"
 #include "tutti/communicator.h"
+#include "tutti/memory.h"
 
 namespace {
 
@@ -23,15 +25,26 @@ std::string plan_of(const tutti::Communicator& world, std::size_t count) {
   return text.str();
 }
 
+class SharedBuffer {
+ public:
+  explicit SharedBuffer(std::size_t count) : memory_(tutti::alloc(count * sizeof(float))) {}
+  float* data() const { return memory_.as<float>().data(); }
+
+ private:
+  tutti::Memory memory_;
+};
+
 void measure(const Settings& settings, tutti::Communicator& world, std::string_view memory) {
   ControlPage page(settings.page, world.rank(), world.size());
   const auto prepare = [&](const float* input, float* output, std::size_t count) {
     return [&world, input, output, count] { world.all_reduce(input, output, count, tutti::DataType::float32); };
   };
-  // Memory that the library itself allocates for processes to share goes here, as another `memory` with an allocation
-  // of its own (the last argument of measure_sizes); run.py then takes it as the subject of the mapped column.
-  measure_sizes(settings, page, memory, Placement::out_of_place, prepare,
-                [&](std::size_t count) { return plan_of(world, count); });
+  const auto describe = [&](std::size_t count) { return plan_of(world, count); };
+  if (settings.tutti_memory)
+    measure_sizes(settings, page, memory, Placement::out_of_place, prepare, describe,
+                  [](std::size_t count) { return SharedBuffer(count); });
+  else
+    measure_sizes(settings, page, memory, Placement::out_of_place, prepare, describe);
 }
 
 // One failed rank ends the process: the others would wait for it.
@@ -42,7 +55,7 @@ void measure_threads(const Settings& settings) {
     threads.emplace_back([&settings, own = std::move(communicator)]() mutable {
       try {
         if (settings.bind) bind_to_core(own.rank());
-        measure(settings, own, "threads");
+        measure(settings, own, settings.tutti_memory ? "threads, tutti::alloc" : "threads");
       } catch (const std::exception& error) {
         std::fprintf(stderr, "tutti_bench: rank %d: %s\n", own.rank(), error.what());
         std::_Exit(1);
@@ -60,7 +73,7 @@ int main(int argc, char** argv) try {
     return 0;
   }
   tutti::Communicator world = tutti::Communicator::connect();
-  measure(settings, world, "ordinary");
+  measure(settings, world, settings.tutti_memory ? "tutti::alloc" : "ordinary");
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "tutti_bench: %s\n", error.what());

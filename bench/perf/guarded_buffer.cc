@@ -33,6 +33,13 @@ std::size_t changed(const std::byte* zone) {
   return count;
 }
 
+std::byte* ordinary_pages(std::size_t bytes) {
+  void* mapping = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED)
+    base::throw_errno("cannot allocate a buffer of " + base::format_bytes(bytes) + " (give a smaller -e)");
+  return static_cast<std::byte*>(mapping);
+}
+
 // The number after `key` in a file of "key: number kB" lines, in bytes.
 std::size_t kilobytes_of(const char* path, const std::string& key) {
   std::ifstream file(path);
@@ -69,17 +76,22 @@ std::size_t control_group_room() {
 
 }  // namespace
 
-GuardedBuffer::GuardedBuffer(std::size_t capacity, std::size_t misalign) : mapped_(footprint(capacity, misalign)) {
-  void* mapping = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED)
-    base::throw_errno("cannot allocate a buffer of " + base::format_bytes(mapped_) + " (give a smaller -e)");
-  mapping_ = static_cast<std::byte*>(mapping);
+const char* name_of(BufferMemory memory) { return memory == BufferMemory::ordinary ? "ordinary" : "tutti"; }
+
+GuardedBuffer::GuardedBuffer(std::size_t capacity, std::size_t misalign, BufferMemory memory)
+    : mapped_(footprint(capacity, misalign)) {
+  if (memory == BufferMemory::tutti) {
+    shared_ = tutti::alloc(mapped_);
+    mapping_ = shared_.data();
+  } else {
+    mapping_ = ordinary_pages(mapped_);
+  }
   data_ = mapping_ + kGuard + misalign;
   for (std::size_t i = 0; i < mapped_; i += kPage) mapping_[i] = std::byte{0};
 }
 
 GuardedBuffer::~GuardedBuffer() {
-  if (mapping_ != nullptr) ::munmap(mapping_, mapped_);
+  if (shared_.data() == nullptr) ::munmap(mapping_, mapped_);
 }
 
 void GuardedBuffer::arm(std::byte* begin, std::size_t bytes) {

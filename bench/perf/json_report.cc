@@ -87,6 +87,7 @@ void JsonReport::config(const Options& o, const std::vector<RankInfo>& ranks) {
   config["per_iter_timing"] = text_of(o.per_iteration);
   config["parallel_init"] = text_of(true);
   if (o.touch) config["touched"] = text_of(true);  // ours; absent means nccl-tests' meaning
+  config["memory"] = name_of(o.memory);            // ours
   Json devices = Json::array();
   for (const RankInfo& rank : ranks)
     devices.push_back({{"rank", rank.rank},

@@ -64,8 +64,8 @@ Measurement::Measurement(Peer& peer, const CollectiveUnderTest& collective, cons
       options_(options),
       input_capacity_(capacity(collective, options, peer.size()).input),
       output_capacity_(capacity(collective, options, peer.size()).output),
-      input_(input_capacity_, misalign_bytes(options)),
-      output_(output_capacity_, misalign_bytes(options)) {}
+      input_(input_capacity_, misalign_bytes(options), options.memory),
+      output_(output_capacity_, misalign_bytes(options), options.memory) {}
 
 std::size_t Measurement::footprint(const CollectiveUnderTest& collective, const Options& options, int ranks) {
   const Capacity most = capacity(collective, options, ranks);

@@ -109,7 +109,16 @@ void add_run(CLI::App& app, Options& o) {
        });
   flag(app, "-S,--report_timestamps", "0|1", "column with the time of day (0)", integer(o.timestamps, "-S", 0, 1));
   flag(app, "-J,--output_file", "FILE", "also write JSON", [&o](const std::string& text) { o.json_path = text; });
-  flag(app, "-M,--memory", "0|1", "report memory (0)", integer(o.memory_report, "-M", 0, 1));
+  flag(app, "-M", "0|1", "report memory (0)", integer(o.memory_report, "-M", 0, 1));
+  flag(app, "--memory", "KIND",
+       "buffers of ordinary memory or of tutti::alloc: ordinary, tutti (ordinary); 0, 1: as -M",
+       [&o](const std::string& text) {
+         const std::string kind = base::parse_choice("--memory", text, {"ordinary", "tutti", "0", "1"});
+         if (kind == "0" || kind == "1")
+           o.memory_report = kind == "1";
+         else
+           o.memory = kind == "tutti" ? BufferMemory::tutti : BufferMemory::ordinary;
+       });
   flag(app, "-p,--parallel_init", "0|1", "accepted: ranks always connect in parallel",
        [](const std::string& text) { parse_integer("-p", text, 0, 1); });
   gpu_flag(app, "-G,--cudagraph", "-G", "there is no CUDA graph to capture");

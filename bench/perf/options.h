@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/perf/guarded_buffer.h"
 #include "tutti/types.h"
 
 namespace tutti::perf {
@@ -49,6 +50,7 @@ struct Options {
   bool more = false;      // p50, p99, spread, chosen algorithm, predicted time
   bool touch = false;     // every rank rewrites its input and reads its output around each timed call
   std::string algorithm;  // force it
+  BufferMemory memory = BufferMemory::ordinary;
 
   int thread_ranks() const { return threads * ranks_per_thread; }
   bool stamps_each_call() const { return per_iteration || more; }

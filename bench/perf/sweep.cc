@@ -45,6 +45,7 @@ void print_header(std::ostream& out, const Options& o, const std::vector<RankInf
   if (o.blocking == Blocking::barrier_each_call) out << "# Blocking: a barrier after each call\n";
   if (o.blocking == Blocking::barrier_each_loop) out << "# Blocking: a barrier after each iteration\n";
   if (o.touch) out << "# Touched: inputs rewritten before, outputs read after each call; only the call is timed\n";
+  out << "# Memory: " << (o.memory == BufferMemory::tutti ? "tutti (of tutti::alloc)" : name_of(o.memory)) << "\n";
   if (!o.algorithm.empty()) out << "# Forced algorithm: " << o.algorithm << "\n";
   out << "#\n# Using " << ranks.size() << (ranks.size() == 1 ? " rank\n" : " ranks\n");
   for (const RankInfo& rank : ranks)

@@ -231,12 +231,13 @@ TEST_CASE("bad flags are named with the valid ones") {
     }
     return std::string();
   };
-  CHECK(complaint({"--page", "p", "--out", "o", "--sizes", "8,64"}).empty());
+  CHECK(complaint({"--page", "p", "--out", "o", "--sizes", "8,64", "--memory", "tutti"}).empty());
   CHECK(complaint({"--sizes", "8,x"}).find("--sizes is 'x'; valid: a number from 4") != std::string::npos);
   CHECK(complaint({"--sizes", "6"}).find("whole float32 elements") != std::string::npos);
   CHECK(complaint({"--variants", "cold"}).find("'cold'; valid: touched, untouched") != std::string::npos);
   CHECK(complaint({"--depth", "1"}).find("unknown flag '--depth'") != std::string::npos);
   CHECK(complaint({"--ranks", "65"}).find("--ranks is '65'; valid: a number from 1 to 64") != std::string::npos);
+  CHECK(complaint({"--memory", "cold"}).find("--memory is 'cold'; valid: ordinary, tutti") != std::string::npos);
   CHECK(complaint({"--loop-ms"}).find("lacks its value") != std::string::npos);
   CHECK(complaint({}).find("--page, --out and --sizes are needed") != std::string::npos);
 }

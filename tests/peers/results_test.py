@@ -2,11 +2,13 @@
 
 usage: results_test.py FOLDER_OF_RUN_PY
 """
+import argparse
 import sys
 
 sys.path.insert(0, sys.argv[1])
 from documents import wrapped  # noqa: E402
 from results import judge, RULES, summarise  # noqa: E402
+from settings import commands, SETTINGS  # noqa: E402
 
 failures = []
 
@@ -53,6 +55,19 @@ together = [10.0, 10.0, 50.0, 50.0, 10.0, 50.0, 10.0]
 found = verdict("Tutti / staged", 4 * KIB, rows("tutti", together, 4 * KIB),
                 rows("limit", [us / 1.4 for us in together], 4 * KIB, "staged one-shot"))
 check("paired", (round(found["ratio"], 9), found["tolerance"], found["state"]), (1.4, 0.05, "misses"))
+
+# Memory of tutti::alloc has a column of its own, beside threads, and is judged like them.
+for setting, rule in (("tutti-alloc", "tutti::alloc / mapped"), ("threads", "threads / mapped")):
+    for us, state in ((12.0, "holds"), (14.0, "misses")):
+        found = verdict(rule, 64 * KIB, rows(setting, [us] * 7, 64 * KIB),
+                        rows("limit", seven, 64 * KIB, "mapped two-shot"))
+        check(f"{setting} {us}", (found["candidate"], found["state"]), ("mapped two-shot", state))
+given = argparse.Namespace(bin="/bin", sizes=[8], loop_ms=1, point_ms=1, variants=["touched"], no_bind=True,
+                           priority=False)
+for key in ("tutti", "tutti-alloc"):
+    command = commands(SETTINGS[key], 2, given, "/folder")[0][0]
+    check(f"memory of {key}", (command[:4], "--memory" in command),
+          (["/bin/tutti", "run", "-n", "2"], key == "tutti-alloc"))
 
 # 1.5 is allowed below 1 KiB only.
 for size, state in ((256, "holds"), (KIB, "misses")):

@@ -89,9 +89,25 @@ TEST_CASE("ranks as processes of tutti run: one table, and the JSON") {
   CHECK(json["config"]["devices"][0]["pid"] != json["config"]["devices"][1]["pid"]);
 }
 
+TEST_CASE("memory of tutti::alloc: exact on processes and threads, and said in header and JSON") {
+  for (const std::string kind : {"tutti", "ordinary"})
+    for (const std::string& launch : {kTutti + " run -n 3 --no-prefix -- " + kPerf, kPerf + " -g 3"}) {
+      const Folder folder;
+      const Result result =
+          run(launch + " -b 8 -e 1M -f 16 -n 2 -u 1 --memory " + kind + " -J " + folder.path + "/out.json 2>&1");
+      INFO(result.output);
+      CHECK(result.status == 0);
+      CHECK_THAT(result.output, Catch::Contains("# Memory: " + kind));
+      const nlohmann::json json = read_json(folder.path + "/out.json");
+      check_all_right(json, 5);
+      CHECK(json["config"]["memory"] == kind);
+    }
+}
+
 TEST_CASE("bad command lines end with status 2 and a message on standard error only") {
-  for (const char* flags : {"-b 1m -e 1k", "-d foo", "-o foo", "-i -1", "-e", "--nope", "-g 2 -r 99",
-                            "-g 2 --algo rnig", "-g 2 -b 8 -e 4096G -f 2", "-g 2 -J /nonexistent/x.json"}) {
+  for (const char* flags :
+       {"-b 1m -e 1k", "-d foo", "-o foo", "-i -1", "-e", "--nope", "-g 2 -r 99", "-g 2 --algo rnig", "--memory gpu",
+        "-g 2 -b 8 -e 4096G -f 2", "-g 2 -J /nonexistent/x.json"}) {
     INFO(flags);
     CHECK(run(kPerf + " " + flags + " 2>/dev/null").output.empty());
     const Result result = run(kPerf + " " + flags + " 2>&1");

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "bench/perf/options.h"
+#include "src/runtime/memory.h"
 #include "tutti/error.h"
 
 using namespace tutti;
@@ -167,5 +168,34 @@ TEST_CASE("help is asked for, not an error") {
     } catch (const HelpRequested& help) {
       CHECK_THAT(help.text, Catch::Contains("--minbytes") && Catch::Contains("--touch"));
     }
+  }
+}
+
+TEST_CASE("the flag --memory chooses the buffers, and still reports memory as nccl-tests' flag of that name") {
+  CHECK(parse({}).memory == BufferMemory::ordinary);
+  CHECK(parse({"--memory", "tutti"}).memory == BufferMemory::tutti);
+  CHECK_FALSE(parse({"--memory", "tutti"}).memory_report);
+  CHECK(parse({"--memory", "tutti", "--memory", "ordinary"}).memory == BufferMemory::ordinary);
+  CHECK(parse({"--memory", "1"}).memory_report);
+  const Options both = parse({"-M", "1", "--memory", "tutti"});
+  CHECK(both.memory_report);
+  CHECK(both.memory == BufferMemory::tutti);
+  CHECK_THROWS_WITH(parse({"--memory", "gpu"}),
+                    Catch::Contains("--memory") && Catch::Contains("'gpu'") && Catch::Contains("ordinary, tutti"));
+}
+
+TEST_CASE("guards of both kinds of memory find what is written beside the data") {
+  for (const BufferMemory memory : {BufferMemory::ordinary, BufferMemory::tutti}) {
+    GuardedBuffer buffer(10000, 8, memory);
+    buffer.arm(buffer.data(), 10000);
+    CHECK(buffer.violations() == 0);
+    buffer.data()[0] = buffer.data()[9999] = std::byte{1};
+    CHECK(buffer.violations() == 0);
+    for (const std::ptrdiff_t outside : {std::ptrdiff_t{-1}, std::ptrdiff_t{-4096}, std::ptrdiff_t{10000}})
+      buffer.data()[outside] ^= std::byte{1};
+    CHECK(buffer.violations() == 3);
+    // A peer's mapping is the buffer's memory, guards included.
+    const auto place = runtime::find_segment(buffer.data() - 4096, 10000 + 2 * 4096);
+    CHECK(place.has_value() == (memory == BufferMemory::tutti));
   }
 }
