@@ -1,6 +1,7 @@
 """The machine that run.py measures on: what it is, how busy others keep it, and a share of it."""
 import ctypes
 import datetime
+import glob
 import os
 import platform
 import resource
@@ -12,6 +13,12 @@ import time
 from settings import launcher
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def newest_build(program):
+    """The bin/ of the build under build/ whose `program` is the newest, or None."""
+    found = glob.glob(os.path.join(REPOSITORY, "build", "**", "bin", program), recursive=True)
+    return os.path.dirname(max(found, key=os.path.getmtime)) if found else None
 
 
 def cores():

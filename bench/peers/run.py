@@ -11,7 +11,6 @@ Exit status: 0 when all launches ended well and all data were right, 1 when not,
 built (for CTest, a skipped test). Ratios that miss do not change it.
 """
 import argparse
-import glob
 import os
 import signal
 import sys
@@ -21,6 +20,7 @@ sys.dont_write_bytecode = True  # leave the source tree as it is
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import machine  # noqa: E402
 from documents import update  # noqa: E402
+from flags import list_of, one_of, size_from, whole  # noqa: E402
 from launch import launch  # noqa: E402
 from report import Report  # noqa: E402
 from results import ROUNDS_ASKED, summarise, verdicts  # noqa: E402
@@ -34,37 +34,6 @@ SKIPPED = 77
 
 
 # ---- flags ---------------------------------------------------------------------------------------------------------
-
-def size_from(text):
-    scale = {"K": KIB, "M": MIB, "G": 1 << 30}.get(text[-1:].upper(), 1)
-    digits = text[:-1] if scale > 1 else text
-    if not digits.isdigit() or int(digits) * scale < 4 or int(digits) * scale % 4:
-        raise argparse.ArgumentTypeError(f"'{text}' is no size; valid: bytes, a multiple of 4, with K, M or G")
-    return int(digits) * scale
-
-
-def list_of(item):
-    def parse(text):
-        return [item(part) for part in text.split(",")]
-    parse.__name__ = "list"
-    return parse
-
-
-def whole(least, most):
-    def parse(text):
-        if not text.isdigit() or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"'{text}' is out of range; valid: {least} to {most}")
-        return int(text)
-    return parse
-
-
-def one_of(what, valid):
-    def parse(text):
-        if text not in valid:
-            raise argparse.ArgumentTypeError(f"'{text}' is no {what}; valid: {', '.join(valid)}")
-        return text
-    return parse
-
 
 def flags():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -100,15 +69,10 @@ def flags():
     given.variants = [variant for variant in VARIANTS if variant in given.variants]
     if given.quick:
         given.rounds, given.ranks, given.sizes, given.loop_ms, given.settle = 1, [2], QUICK_SIZES, 2, 0
-    given.bin = given.bin or newest_build()
-    return given
-
-
-def newest_build():
-    found = glob.glob(os.path.join(machine.REPOSITORY, "build", "**", "bin", "tutti_bench"), recursive=True)
-    if not found:
+    given.bin = given.bin or machine.newest_build("tutti_bench")
+    if not given.bin:
         sys.exit("run.py: no tutti_bench under build/; build the target tutti_bench or give its directory with --bin")
-    return os.path.dirname(max(found, key=os.path.getmtime))
+    return given
 
 
 # ---- how long it will take -----------------------------------------------------------------------------------------
