@@ -177,6 +177,12 @@ def main():
         return 3
 
 
+def end(*_):
+    """So that the worktree is removed; a second signal (timeout sends two) would end that too."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
+
+
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the worktree is removed
+    signal.signal(signal.SIGTERM, end)
     sys.exit(main())
