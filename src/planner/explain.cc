@@ -43,6 +43,26 @@ std::string heading(const Planner& planner, const Question& question) {
          " to " + base::format_bytes(class_border(size_class)) + "; predictions are for its largest size\n";
 }
 
+std::string basis_of(const Candidate& candidate) {
+  switch (candidate.basis) {
+    case Basis::measured: return "measured";
+    case Basis::scaled: return "measured on " + std::to_string(candidate.measured_ranks) + " ranks, scaled";
+    case Basis::model: break;
+  }
+  return "built-in costs";
+}
+
+// Which profile speaks here, or why none does.
+std::string profile_line(const World& world) {
+  const Profile& profile = world.profile;
+  if (profile.tables.empty()) return "profile:   none; `tutti tune` measures one\n";
+  std::string text = "profile:   " + (profile.file.empty() ? "of rank 0" : profile.file) + ", measured on " +
+                     in_words(profile.machine) + ", " +
+                     (profile.memory == "threads" ? "ranks as threads" : "ordinary memory") + "\n";
+  if (world.ranks_of_fullest_host() != world.ranks) text += "           not used: it speaks of one host\n";
+  return text;
+}
+
 std::string table(const std::vector<Candidate>& candidates, const std::string& chosen) {
   std::string text = "\n  " + padded("algorithm", 18, false) + padded("predicted us", 12) + padded("latency", 11) +
                      padded("transfer", 12) + padded("reduction", 12) + padded("lanes", 7) + padded("rounds", 8) +
@@ -52,8 +72,7 @@ std::string table(const std::vector<Candidate>& candidates, const std::string& c
             padded(us(c.cost.latency_us), 11) + padded(us(c.cost.transfer_us), 12) +
             padded(us(c.cost.reduction_us), 12) + padded(std::to_string(c.lanes), 7) +
             padded(std::to_string(c.rounds), 8) +
-            padded(std::to_string(c.slots) + " x " + base::format_bytes(c.slot_bytes), 14) +
-            (c.measured ? "  profile" : "  built-in") + "\n";
+            padded(std::to_string(c.slots) + " x " + base::format_bytes(c.slot_bytes), 14) + "  " + basis_of(c) + "\n";
   return text;
 }
 
@@ -82,7 +101,7 @@ std::string explain(Planner& planner, const Question& question) {
             (ratio >= 1 ? percent(ratio - 1) + " slower" : percent(1 - ratio) + " faster, but not allowed") + "\n";
   }
   if (!planner.world().forced_algorithm.empty()) text += "forced:    '" + planner.world().forced_algorithm + "'\n";
-  return text;
+  return text + profile_line(planner.world());
 }
 
 }  // namespace tutti::planner

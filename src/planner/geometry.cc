@@ -11,6 +11,11 @@ constexpr Geometry kSmall[] = {{8, 1 << 10}, {4, 8 << 10}};     // one round onl
 constexpr Geometry kLarge[] = {{4, 64 << 10}, {4, 256 << 10}};  // one round or more
 constexpr std::uint32_t kLargestFallback = 32 << 10;            // when memory is short: powers of two from here down
 
+// For measuring; of those that hold a whole message only the smallest of each number of slots is tried.
+constexpr Geometry kTried[] = {{8, 1 << 10},   {4, 8 << 10},   {4, 64 << 10},  {2, 64 << 10},  {4, 128 << 10},
+                               {2, 128 << 10}, {4, 256 << 10}, {2, 256 << 10}, {4, 512 << 10}, {2, 512 << 10}};
+constexpr std::uint32_t kSlicedFrom = 64 << 10;  // smaller slots hold whole messages only
+
 // The part of a ring that is not payload; the numbers are those of src/runtime/ring.h, rounded up.
 constexpr std::size_t kHeaderBytes = 64;   // per slot
 constexpr std::size_t kReaderBytes = 128;  // per reader
@@ -26,6 +31,30 @@ std::size_t slot_memory(const schedule::Schedule& schedule, const World& world, 
       if (world.crosses_hosts(port.writer, reader)) bytes[static_cast<std::size_t>(reader)] += slots + kReaderBytes;
   }
   return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
+
+bool fits(const schedule::Schedule& schedule, const schedule::MessageShape& shape, const World& world,
+          std::uint32_t min_slots, std::size_t count, std::size_t element_bytes, Geometry geometry) {
+  const std::size_t smallest = std::min(shape.message_bytes(count, element_bytes),
+                                        schedule::kChunkAlignment * static_cast<std::size_t>(shape.message_chunks));
+  return geometry.slots >= std::max(min_slots, 1u) && geometry.slot_bytes >= smallest &&
+         slot_memory(schedule, world, geometry) <= world.buffer_limit / kPlansInLimit;
+}
+
+std::vector<Geometry> geometries_to_try(const schedule::Schedule& schedule, const schedule::MessageShape& shape,
+                                        const World& world, std::uint32_t min_slots, std::size_t count,
+                                        std::size_t element_bytes) {
+  const std::size_t message = shape.message_bytes(count, element_bytes);
+  std::vector<Geometry> found;
+  for (const Geometry& geometry : kTried) {
+    if (!fits(schedule, shape, world, min_slots, count, element_bytes, geometry)) continue;
+    if (message > geometry.slot_bytes && geometry.slot_bytes < kSlicedFrom) continue;
+    const bool larger_than_needed = std::any_of(found.begin(), found.end(), [&](const Geometry& other) {
+      return message <= other.slot_bytes && (other.slots == geometry.slots || other.slot_bytes < kSlicedFrom);
+    });
+    if (!larger_than_needed) found.push_back(geometry);
+  }
+  return found;
 }
 
 std::vector<Geometry> geometries(const schedule::Schedule& schedule, const schedule::MessageShape& shape,

@@ -1,8 +1,6 @@
 #include "src/planner/planner.h"
 
 #include <algorithm>
-#include <cctype>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,6 +8,7 @@
 #include <unordered_map>
 
 #include "src/base/log.h"
+#include "src/planner/forced.h"
 #include "src/planner/geometry.h"
 #include "src/planner/size_class.h"
 #include "tutti/error.h"
@@ -38,17 +37,6 @@ struct Built {
   std::optional<std::uint64_t> hash;  // worked out when a plan first uses it
 };
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 }  // namespace
 
 struct Planner::Impl {
@@ -57,11 +45,12 @@ struct Planner::Impl {
 
   World world;
   std::span<const Builder> builders;
-  std::set<std::string> allowed;  // names that plan() may use
-  std::string forced;             // as given
+  Forced allowed;      // what plan() may use
+  std::string forced;  // as given
   std::map<std::string, Cache> caches;
   Cache* cache = nullptr;
   std::map<std::tuple<const Builder*, int, int>, Built> built;  // by builder, lanes, root
+  std::map<std::tuple<const Builder*, int, int>, Built> there;  // by builder, lanes, ranks: where the profile was made
   std::set<Collective> told;                                    // that a forced algorithm does not exist for them
 
   const Built& build(const Builder& builder, int lanes, int root) {
@@ -72,35 +61,97 @@ struct Planner::Impl {
     return built.emplace(key, Built(builder.build(shape), world)).first->second;
   }
 
-  // The best lanes and slots of one algorithm; nothing when no slots fit in the buffer limit.
-  std::optional<Candidate> best_of(const Builder& builder, int root, std::size_t count, std::size_t element_bytes) {
+  // What the built-in costs say of one way to run a call of `count` elements.
+  static Candidate candidate_of(const Builder& builder, const Built& variant, int lanes, Geometry slots,
+                                std::size_t count, std::size_t element_bytes) {
+    Candidate candidate;
+    candidate.algorithm = builder.name;
+    candidate.lanes = lanes;
+    candidate.slots = slots.slots;
+    candidate.slot_bytes = slots.slot_bytes;
+    candidate.rounds = variant.shape.rounds(slots.slot_bytes, count, element_bytes);
+    candidate.slice_bytes = variant.shape.slice_elements(slots.slot_bytes, count, element_bytes) * element_bytes;
+    candidate.cost = variant.cost.of(candidate.rounds, candidate.slice_bytes);
+    candidate.predicted_us = candidate.cost.total();
+    candidate.schedule = variant.schedule;
+    return candidate;
+  }
+
+  static std::uint32_t min_slots(const Builder& builder) {
+    return static_cast<std::uint32_t>(std::max(builder.min_slots, 1));
+  }
+
+  bool has_room(const Builder& builder, const Built& variant, Geometry slots, std::size_t count,
+                std::size_t element_bytes) const {
+    return fits(*variant.schedule, variant.shape, world, min_slots(builder), count, element_bytes, slots);
+  }
+
+  // The best way to run one algorithm by the built-in costs, within what `wish` says; nothing when no slots fit.
+  std::optional<Candidate> modelled(const Builder& builder, const Variant& wish, int root, std::size_t count,
+                                    std::size_t element_bytes) {
     std::optional<Candidate> best;
     for (const int lanes : kLaneChoices) {
-      if (lanes > 1 && count * element_bytes < kLanesFrom) continue;
+      if (wish.lanes != 0 ? lanes != wish.lanes : lanes > 1 && count * element_bytes < kLanesFrom) continue;
       const Built& variant = build(builder, lanes, root);
-      const auto min_slots = static_cast<std::uint32_t>(std::max(builder.min_slots, 1));
-      for (const Geometry& slots :
-           geometries(*variant.schedule, variant.shape, world, min_slots, count, element_bytes)) {
-        Candidate candidate;
-        candidate.algorithm = builder.name;
-        candidate.lanes = lanes;
-        candidate.slots = slots.slots;
-        candidate.slot_bytes = slots.slot_bytes;
-        candidate.rounds = variant.shape.rounds(slots.slot_bytes, count, element_bytes);
-        candidate.slice_bytes = variant.shape.slice_elements(slots.slot_bytes, count, element_bytes) * element_bytes;
-        candidate.cost = variant.cost.of(candidate.rounds, candidate.slice_bytes);
-        candidate.predicted_us = candidate.cost.total();
-        candidate.schedule = variant.schedule;
+      std::vector<Geometry> choices;
+      if (wish.geometry.slots == 0)
+        choices = geometries(*variant.schedule, variant.shape, world, min_slots(builder), count, element_bytes);
+      else if (has_room(builder, variant, wish.geometry, count, element_bytes))
+        choices = {wish.geometry};
+      for (const Geometry& slots : choices) {
+        Candidate candidate = candidate_of(builder, variant, lanes, slots, count, element_bytes);
         const double bar = best && lanes > best->lanes ? kWorthMoreLanes : 1.0;
         if (!best || candidate.predicted_us < best->predicted_us * bar) best = std::move(candidate);
       }
     }
-    if (!best) return best;
-    if (const auto* entry = world.profile.find(name_of(builder.collective), builder.name, world.ranks)) {
-      best->predicted_us = entry->alpha_us + entry->beta_us_per_byte * static_cast<double>(count * element_bytes);
-      best->measured = true;
-    }
     return best;
+  }
+
+  // What the profile says of one algorithm; nothing when it says nothing. It speaks of one host.
+  std::optional<Candidate> measured(const Builder& builder, int root, std::size_t count, std::size_t element_bytes) {
+    if (world.ranks_of_fullest_host() != world.ranks) return {};
+    const Table* table = world.profile.nearest(name_of(builder.collective), builder.name, world.ranks);
+    if (table == nullptr) return {};
+    const Point point = table->at(count * element_bytes);
+    const Built& variant = build(builder, point.lanes, root);
+    std::optional<Candidate> found;
+    if (has_room(builder, variant, point.geometry, count, element_bytes))
+      found = candidate_of(builder, variant, point.lanes, point.geometry, count, element_bytes);
+    else
+      found = modelled(builder, {}, root, count, element_bytes);
+    if (!found) return {};
+    const double scale = scale_from(builder, *table, point, found->cost.total(), count, element_bytes);
+    found->predicted_us = point.us * scale;
+    found->basis = scale == 1 ? Basis::measured : Basis::scaled;
+    found->measured_ranks = table->ranks;
+    return found;
+  }
+
+  // What the model says that a call takes here, `here_us`, by what it says of the ranks and cores of the measurement.
+  double scale_from(const Builder& builder, const Table& table, const Point& point, double here_us, std::size_t count,
+                    std::size_t element_bytes) {
+    World where;
+    where.ranks = table.ranks;
+    where.cores_per_host = world.profile.usable_cores;
+    if (where.ranks == world.ranks && where.ranks_per_core() == world.ranks_per_core()) return 1;
+    const auto key = std::tuple(&builder, point.lanes, table.ranks);
+    auto found = there.find(key);
+    if (found == there.end()) {
+      const schedule::Shape shape{.ranks = table.ranks, .order = {}, .lanes = point.lanes, .root = 0};
+      found = there.emplace(key, Built(builder.build(shape), where)).first;
+    }
+    const double there_us =
+        candidate_of(builder, found->second, point.lanes, point.geometry, count, element_bytes).predicted_us;
+    return there_us > 0 ? here_us / there_us : 1;
+  }
+
+  // The best way to run one algorithm; nothing when no slots fit in the buffer limit.
+  std::optional<Candidate> best_of(const Builder& builder, int root, std::size_t count, std::size_t element_bytes) {
+    const auto wish = allowed.find(std::string(builder.name));
+    if (wish != allowed.end() && wish->second.lanes != 0)
+      return modelled(builder, wish->second, root, count, element_bytes);
+    if (auto found = measured(builder, root, count, element_bytes)) return found;
+    return modelled(builder, {}, root, count, element_bytes);
   }
 
   std::vector<Candidate> candidates(Collective collective, int root, int size_class, std::size_t element_bytes) {
@@ -127,12 +178,7 @@ struct Planner::Impl {
       base::log(base::LogLevel::info, "the algorithm is to be '" + forced + "', which " +
                                           std::string(name_of(collective)) +
                                           " does not have; the planner chooses for it");
-    if (chosen == all.end())
-      throw Error(ErrorCode::invalid_argument,
-                  "TUTTI_BUFFER_LIMIT is " + std::to_string(world.buffer_limit) + " bytes, too few for " +
-                      std::string(name_of(collective)) + " on " + std::to_string(world.ranks) + " ranks with " +
-                      (exists && allowed.size() == 1 ? "algorithm " + *allowed.begin() : "any algorithm") +
-                      "; raise it (the default is 64 MiB)");
+    if (chosen == all.end()) refuse_limit(collective, exists);
     Plan plan;
     plan.schedule = chosen->schedule;
     plan.slots = chosen->slots;
@@ -151,6 +197,17 @@ struct Planner::Impl {
         plan.id = plan_id(*variant.hash, plan.slots, plan.slot_bytes);
       }
     return plan;
+  }
+
+  [[noreturn]] void refuse_limit(Collective collective, bool exists) const {
+    const std::string what =
+        !exists || allowed.size() > 1 ? "any algorithm" : "algorithm " + to_text(allowed.begin()->second);
+    throw Error(
+        ErrorCode::invalid_argument,
+        "TUTTI_BUFFER_LIMIT is " + std::to_string(world.buffer_limit) + " bytes, too few for " +
+            std::string(name_of(collective)) + " on " + std::to_string(world.ranks) + " ranks with " + what +
+            (what.find('/') == std::string::npos ? "" : " (one plan gets a quarter), or its slots are too small") +
+            "; raise it (the default is 64 MiB)");
   }
 
   int class_of_call(DataType type, std::size_t count) const {
@@ -172,34 +229,6 @@ struct Planner::Impl {
     for (const Builder& builder : builders)
       if (std::find(names.begin(), names.end(), builder.name) == names.end()) names.emplace_back(builder.name);
     return names;
-  }
-
-  std::set<std::string> parse_names(const std::string& text) const {
-    const std::vector<std::string> valid = all_names();
-    const std::set<std::string> all(valid.begin(), valid.end());
-    if (text.empty()) return all;
-    const auto refuse = [&](const std::string& what) {
-      const std::string value = text.size() > 60 ? text.substr(0, 60) + "..." : text;
-      throw Error(ErrorCode::invalid_argument, "TUTTI_ALGO (or the forced algorithm) is '" + value + "': " + what +
-                                                   "; valid: " + joined(valid) +
-                                                   ", a comma-separated list of them, or ^ and a list not to use");
-    };
-    const bool exclude = text.front() == '^';
-    std::set<std::string> named;
-    for (std::size_t begin = exclude; begin <= text.size();) {
-      const std::size_t end = std::min(text.find(',', begin), text.size());
-      std::string name = lower(text.substr(begin, end - begin));
-      name.erase(0, name.find_first_not_of(" \t"));
-      name.erase(name.find_last_not_of(" \t") + 1);
-      if (!all.contains(name)) refuse(name.empty() ? "a name is empty" : "there is no algorithm of that name");
-      named.insert(name);
-      begin = end + 1;
-    }
-    if (!exclude) return named;
-    std::set<std::string> left;
-    std::set_difference(all.begin(), all.end(), named.begin(), named.end(), std::inserter(left, left.end()));
-    if (left.empty()) refuse("it leaves no algorithm");
-    return left;
   }
 };
 
@@ -232,6 +261,21 @@ std::vector<Candidate> Planner::candidates(Collective collective, DataType type,
   return impl_->candidates(collective, root, impl_->class_of_call(type, count), size_of(type));
 }
 
+std::vector<Variant> Planner::variants(Collective collective, DataType type, std::size_t count) {
+  const std::size_t element_bytes = size_of(type);
+  count = class_border(impl_->class_of_call(type, count)) / element_bytes;
+  std::vector<Variant> found;
+  for (const Builder& builder : impl_->builders)
+    for (const int lanes : kLaneChoices) {
+      if (builder.collective != collective || (lanes > 1 && count * element_bytes < kLanesFrom)) continue;
+      const Built& built = impl_->build(builder, lanes, 0);
+      for (const Geometry& geometry : geometries_to_try(*built.schedule, built.shape, impl_->world,
+                                                        Impl::min_slots(builder), count, element_bytes))
+        found.push_back({std::string(builder.name), lanes, geometry});
+    }
+  return found;
+}
+
 std::vector<std::string> Planner::algorithms(Collective collective) const {
   std::vector<std::string> names;
   for (const Builder& builder : impl_->builders)
@@ -240,7 +284,7 @@ std::vector<std::string> Planner::algorithms(Collective collective) const {
 }
 
 void Planner::force(const std::string& names) {
-  impl_->allowed = impl_->parse_names(names);
+  impl_->allowed = parse_forced(names, impl_->all_names());
   impl_->forced = names;
   impl_->cache = &impl_->caches[names];
 }

@@ -15,11 +15,19 @@
 
 #include "src/planner/cost.h"
 #include "src/planner/plan.h"
+#include "src/planner/variant.h"
 #include "src/planner/world.h"
 #include "src/schedule/builders.h"
 #include "tutti/types.h"
 
 namespace tutti::planner {
+
+// Where a prediction comes from.
+enum class Basis {
+  model,     // the built-in costs
+  measured,  // the profile
+  scaled,    // the profile's figure for other ranks or cores, times what the model says of the difference
+};
 
 // One algorithm's best way to run a call.
 struct Candidate {
@@ -30,8 +38,9 @@ struct Candidate {
   std::size_t rounds = 1;
   std::size_t slice_bytes = 0;
   double predicted_us = 0;
-  bool measured = false;  // predicted_us comes from the profile
-  Cost cost;              // of the built-in model, by cause
+  Basis basis = Basis::model;
+  int measured_ranks = 0;  // of the profile's figure
+  Cost cost;               // of the built-in model, by cause
   std::shared_ptr<const schedule::Schedule> schedule;
 };
 
@@ -53,12 +62,17 @@ class Planner {
   // Every algorithm that fits, best first, whatever is forced.
   std::vector<Candidate> candidates(Collective collective, DataType type, ReduceOp op, int root, std::size_t count);
 
+  // What is worth measuring for such a call: every algorithm with the lanes and slots that might be its best. Depends
+  // on ranks, hosts and the buffer limit only.
+  std::vector<Variant> variants(Collective collective, DataType type, std::size_t count);
+
   // Names of the algorithms of a collective.
   std::vector<std::string> algorithms(Collective collective) const;
 
   // What later plans may use: a name, a comma-separated list of names, or "^" and a list of names not to use; upper or
-  // lower case; empty: every one. A collective with none of them left uses every one (logged once). Plans given out
-  // before stay valid. Throws Error(invalid_argument) that lists the valid names.
+  // lower case; empty: every one. A name that is to be used may say with how many lanes and which slots: variant.h. A
+  // collective with none of them left uses every one (logged once). Plans given out before stay valid. Throws
+  // Error(invalid_argument) that lists the valid names.
   void force(const std::string& names);
 
  private:

@@ -107,7 +107,8 @@ class Connecting {
   }
 
   void exchange_facts() {
-    const std::vector<Blob> blobs = station_.control->all_gather(to_blob(facts_of_this_rank(config_)), deadline_);
+    const std::vector<Blob> blobs =
+        station_.control->all_gather(to_blob(facts_of_this_rank(config_, job_.rank, job_.size)), deadline_);
     for (int rank = 0; rank < job_.size; ++rank)
       facts_.push_back(facts_from_blob(blobs[static_cast<std::size_t>(rank)], rank));
     check_agreement(facts_);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 
+#include "src/base/log.h"
 #include "src/runtime/parking.h"
 #include "src/runtime/wire.h"
 #include "src/topology/topology.h"
@@ -50,9 +51,18 @@ void check_equal(const std::vector<Facts>& facts, const std::string& variable, V
                                                    "'; give all ranks the same");
 }
 
+// The text of what this machine's profile says of `size` ranks; empty when it says nothing.
+std::string profile_for(int size) {
+  const planner::Profile profile = planner::load_profile();
+  if (profile.tables.empty()) return {};
+  if (const std::string warning = planner::mismatch(profile, planner::this_machine()); !warning.empty())
+    base::log(base::LogLevel::warn, warning);
+  return planner::to_text(profile.reduced_to(size));
+}
+
 }  // namespace
 
-Facts facts_of_this_rank(const Config& config) {
+Facts facts_of_this_rank(const Config& config, int rank, int size) {
   Facts facts;
   facts.host = host_token();
   facts.hostname = hostname();
@@ -65,7 +75,7 @@ Facts facts_of_this_rank(const Config& config) {
   facts.buffer_limit = config.buffer_limit;
   facts.algorithm = config.algorithm;
   facts.transport = config.transport;
-  facts.profile = planner::to_text(planner::load_profile());
+  if (rank == 0) facts.profile = profile_for(size);
   return facts;
 }
 
@@ -148,7 +158,7 @@ planner::World world_of(const std::vector<Facts>& facts) {
   world.buffer_limit = facts[0].buffer_limit;
   for (const Facts& rank : facts) world.buffer_limit = std::min<std::size_t>(world.buffer_limit, rank.buffer_limit);
   world.forced_algorithm = facts[0].algorithm;
-  world.profile = planner::parse_profile(facts[0].profile, "the profile of rank 0");
+  if (!facts[0].profile.empty()) world.profile = planner::parse_profile(facts[0].profile, "of rank 0");
   return world;
 }
 

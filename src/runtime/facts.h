@@ -24,10 +24,11 @@ struct Facts {
   std::uint64_t buffer_limit = 0;
   std::string algorithm;
   std::string transport;
-  std::string profile;  // rank 0's counts
+  std::string profile;  // of rank 0, as far as it speaks of this many ranks; some kilobytes (see planner/profile.h)
 };
 
-Facts facts_of_this_rank(const Config& config);
+// Reads the profile on rank 0 and warns there when it is another machine's.
+Facts facts_of_this_rank(const Config& config, int rank, int size);
 Blob to_blob(const Facts& facts);
 // Throws Error(internal_error) that names the rank when the bytes make no sense.
 Facts facts_from_blob(const Blob& blob, int rank);

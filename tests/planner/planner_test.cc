@@ -191,23 +191,6 @@ TEST_CASE("ranks that share cores cost more") {
     CHECK(all_reduce(shared, bytes).predicted_us > 2 * all_reduce(own, bytes).predicted_us);
 }
 
-TEST_CASE("a profile replaces the built-in cost") {
-  World world = world_of(8);
-  world.profile.entries = {{"all_reduce", "tree", 8, 0.001, 0}, {"all_reduce", "ring", 4, 0, 0}};
-  Planner planner(world);
-  for (const std::size_t bytes : kSizes) {
-    CHECK(all_reduce(planner, bytes).schedule->name == "tree");
-    CHECK(all_reduce(planner, bytes).predicted_us == 0.001);
-  }
-  world.profile.entries = {{"all_reduce", "oneshot", 8, 2.5, 0.5}};
-  Planner line(world);
-  for (const Candidate& candidate :
-       line.candidates(Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, (1 << 20) / 4)) {
-    CHECK(candidate.measured == (candidate.algorithm == "oneshot"));
-    if (candidate.measured) CHECK(candidate.predicted_us == 2.5 + 0.5 * (1 << 20));
-  }
-}
-
 TEST_CASE("forced names") {
   Planner planner(world_of(4));
   for (const std::string& name : planner.algorithms(Collective::all_reduce)) {

@@ -3,13 +3,11 @@
 #include <iostream>
 #include <memory>
 
-#include "bench/compare/analysis.h"
 #include "bench/compare/experiment.h"
 #include "bench/compare/report.h"
 #include "bench/compare/runner.h"
 #include "src/base/env.h"
 #include "src/base/error.h"
-#include "src/planner/profile.h"
 #include "tools/tutti/commands.h"
 #include "tools/tutti/number_flag.h"
 #include "tutti/error.h"
@@ -22,7 +20,7 @@ using namespace tutti::compare;
 struct Flags {
   std::string ranks = "2,4", sizes = "8:64M:x4", algorithms = "all", type = "float", op = "sum", out, worker_result;
   int rounds = 7;
-  bool processes = false, threads = false, save_profile = false;
+  bool processes = false, threads = false;
 };
 
 Experiment experiment_of(const Flags& flags) {
@@ -43,25 +41,6 @@ Experiment experiment_of(const Flags& flags) {
   return experiment;
 }
 
-// Every measured algorithm's line replaces what the profile said of it with as many ranks; the rest stays.
-void save(const std::vector<Outcome>& outcomes) {
-  planner::Profile profile = planner::load_profile();
-  for (const Outcome& outcome : outcomes)
-    for (std::size_t a = 0; a < outcome.forced(); ++a) {
-      const auto fit = fit_of(outcome, a);
-      if (!fit) continue;
-      const planner::Profile::Entry entry{"all_reduce", outcome.algorithms[a], outcome.ranks, fit->alpha_us,
-                                          fit->us_per_byte};
-      std::erase_if(profile.entries, [&](const planner::Profile::Entry& old) {
-        return old.collective == entry.collective && old.algorithm == entry.algorithm && old.ranks == entry.ranks;
-      });
-      profile.entries.push_back(entry);
-    }
-  if (profile.host.empty()) profile.host = conditions_here({}, "", "", false).host;
-  planner::save_profile(profile);
-  std::cout << "\nProfile saved to " << planner::profile_path() << "\n";
-}
-
 void write_reports(const std::string& folder, const std::vector<Outcome>& outcomes, const Conditions& conditions) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -78,7 +57,6 @@ std::string command_line(const Flags& flags) {
                      flags.algorithms + " --rounds " + std::to_string(flags.rounds) + " --type " + flags.type +
                      " --op " + flags.op + (flags.threads ? " --threads" : " --processes");
   if (!flags.out.empty()) text += " --out " + flags.out;
-  if (flags.save_profile) text += " --save-profile";
   return text;
 }
 
@@ -94,7 +72,6 @@ void compare_here(const Flags& flags) {
   }
   if (!flags.out.empty())
     write_reports(flags.out, outcomes, conditions_here(experiment, TUTTI_VERSION, command_line(flags), flags.threads));
-  if (flags.save_profile) save(outcomes);
 }
 
 }  // namespace
@@ -113,7 +90,6 @@ void add_compare(CLI::App& app) {
   CLI::Option* processes = command->add_flag("--processes", flags->processes, "Ranks are processes (default)");
   command->add_flag("--threads", flags->threads, "Ranks are threads of this process")->excludes(processes);
   command->add_option("--out", flags->out, "Folder for report.html and report.csv")->type_name("DIR");
-  command->add_flag("--save-profile", flags->save_profile, "Let the planner use these figures on this machine");
   command->add_option("--worker-result", flags->worker_result)->group("");  // a rank of its own measurement
   command->callback([flags] {
     try {

@@ -30,6 +30,8 @@ void run(const ExplainFlags& flags) {
     world.buffer_limit = flag([&] { return base::parse_bytes("--buffer-limit", flags.buffer_limit); });
   world.forced_algorithm = flags.algorithms.empty() ? base::env("TUTTI_ALGO").value_or("") : flags.algorithms;
   world.profile = planner::load_profile();
+  if (const std::string warning = planner::mismatch(world.profile, planner::this_machine()); !warning.empty())
+    std::cerr << "tutti explain: " << warning << "\n";
   planner::Question question;
   question.collective = flags.the_collective();
   question.type = flags.the_type();
