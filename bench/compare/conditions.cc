@@ -58,8 +58,9 @@ std::vector<std::pair<std::string, std::string>> listed(const Conditions& c) {
           {"Operation", "all_reduce " + c.op + " of " + c.type + ", out of place, ranks as " + c.ranks_as},
           {"Method", std::to_string(c.rounds) +
                          " rounds, the algorithms taking turns in each; every rank rewrites its input before and reads "
-                         "its output after each call, only the call is timed; a round's figure is the slowest rank's "
-                         "mean; medians over the rounds, bars and spread from the first to the third quartile; every "
+                         "its output after each call, only the call is timed; a round's figure is the median of "
+                         "its calls' times on the slowest rank; medians over the rounds, bars and spread from the "
+                         "first to the third quartile; every "
                          "result checked exactly"}};
 }
 

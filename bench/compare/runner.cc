@@ -14,7 +14,6 @@
 #include <sstream>
 #include <thread>
 
-#include "bench/compare/measure.h"
 #include "bench/compare/report.h"
 #include "bench/perf/peer.h"
 #include "src/base/error.h"
@@ -42,33 +41,12 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
-std::vector<std::string> worker_command(int ranks, const Experiment& experiment, const std::string& result_path) {
+std::string this_program() {
   std::error_code error;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error)
     throw Error(ErrorCode::system_error, "cannot find this program through /proc/self/exe: " + error.message());
-  std::vector<std::string> sizes;
-  for (const std::size_t size : experiment.sizes) sizes.push_back(std::to_string(size));
-  std::vector<std::string> command{self,
-                                   "run",
-                                   "-n",
-                                   std::to_string(ranks),
-                                   "--no-prefix",
-                                   "--",
-                                   self,
-                                   "compare",
-                                   "--worker-result",
-                                   result_path,
-                                   "--sizes",
-                                   joined(sizes),
-                                   "--rounds",
-                                   std::to_string(experiment.rounds),
-                                   "--type",
-                                   std::string(name_of(experiment.type)),
-                                   "--op",
-                                   std::string(name_of(experiment.op))};
-  command.insert(command.end(), {"--algos", experiment.algorithms.empty() ? "all" : joined(experiment.algorithms)});
-  return command;
+  return self;
 }
 
 // Runs a command to its end; it ends with this process. Returns its exit status, 128 + number for a signal.
@@ -92,7 +70,27 @@ int run_command(const std::vector<std::string>& command) {
 
 }  // namespace
 
-Outcome measure_with_threads(int ranks, const Experiment& experiment, const Progress& progress) {
+std::string joined(const std::vector<std::size_t>& sizes) {
+  std::vector<std::string> texts;
+  for (const std::size_t size : sizes) texts.push_back(std::to_string(size));
+  return joined(texts);
+}
+
+std::vector<std::string> worker_command(const Experiment& experiment) {
+  return {"compare",
+          "--sizes",
+          joined(experiment.sizes),
+          "--rounds",
+          std::to_string(experiment.rounds),
+          "--type",
+          std::string(name_of(experiment.type)),
+          "--op",
+          std::string(name_of(experiment.op)),
+          "--algos",
+          experiment.algorithms.empty() ? "all" : joined(experiment.algorithms)};
+}
+
+Outcome measure_with_threads(int ranks, const Measure& measure) {
   std::vector<Communicator> communicators = Communicator::connect_threads(ranks);
   Outcome outcome;
   std::exception_ptr failure;
@@ -103,7 +101,7 @@ Outcome measure_with_threads(int ranks, const Experiment& experiment, const Prog
       Communicator own = std::move(communicators[r]);
       perf::CommunicatorPeer peer(own);
       try {
-        Outcome mine = measure(peer, experiment, progress);
+        Outcome mine = measure(peer);
         if (r == 0) outcome = std::move(mine);
       } catch (const std::exception& error) {
         {
@@ -118,10 +116,13 @@ Outcome measure_with_threads(int ranks, const Experiment& experiment, const Prog
   return outcome;
 }
 
-Outcome measure_with_processes(int ranks, const Experiment& experiment) {
+Outcome measure_with_processes(int ranks, const std::vector<std::string>& worker) {
   const Mailbox mailbox;
-  const std::string result = mailbox.path();
-  const int status = run_command(worker_command(ranks, experiment, result));
+  const std::string self = this_program(), result = mailbox.path();
+  std::vector<std::string> command{self, "run", "-n", std::to_string(ranks), "--no-prefix", "--", self};
+  command.insert(command.end(), worker.begin(), worker.end());
+  command.insert(command.end(), {"--worker-result", result});
+  const int status = run_command(command);
   if (status != 0)
     throw Error(ErrorCode::system_error, "the measurement with " + std::to_string(ranks) +
                                              " ranks failed with exit status " + std::to_string(status) +
@@ -132,10 +133,10 @@ Outcome measure_with_processes(int ranks, const Experiment& experiment) {
   return outcome_from_json_text(text.str());
 }
 
-void measure_as_worker(const Experiment& experiment, const std::string& result_path, const Progress& progress) {
+void measure_as_worker(const std::string& result_path, const Measure& measure) {
   Communicator communicator = Communicator::connect();
   perf::CommunicatorPeer peer(communicator);
-  const Outcome outcome = measure(peer, experiment, progress);
+  const Outcome outcome = measure(peer);
   if (communicator.rank() == 0) write_file(result_path, to_json_text(outcome));
 }
 

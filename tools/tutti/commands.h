@@ -19,5 +19,6 @@ void add_run(CLI::App& app);
 void add_simulate(CLI::App& app);
 void add_topo(CLI::App& app);
 void add_train(CLI::App& app);
+void add_tune(CLI::App& app);
 
 }  // namespace tutti::tools

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "bench/compare/experiment.h"
+#include "bench/compare/measure.h"
 #include "bench/compare/report.h"
 #include "bench/compare/runner.h"
 #include "src/base/env.h"
@@ -63,11 +64,12 @@ std::string command_line(const Flags& flags) {
 void compare_here(const Flags& flags) {
   const Experiment experiment = experiment_of(flags);
   const Progress progress = [](const std::string& line) { std::cerr << line + "\n" << std::flush; };
-  if (!flags.worker_result.empty()) return measure_as_worker(experiment, flags.worker_result, progress);
+  const Measure one_rank = [&](perf::Peer& peer) { return measure(peer, experiment, progress); };
+  if (!flags.worker_result.empty()) return measure_as_worker(flags.worker_result, one_rank);
   std::vector<Outcome> outcomes;
   for (const int ranks : parse_ranks("--ranks", flags.ranks)) {
-    outcomes.push_back(flags.threads ? measure_with_threads(ranks, experiment, progress)
-                                     : measure_with_processes(ranks, experiment));
+    outcomes.push_back(flags.threads ? measure_with_threads(ranks, one_rank)
+                                     : measure_with_processes(ranks, worker_command(experiment)));
     std::cout << report_text(outcomes.back()) << std::flush;
   }
   if (!flags.out.empty())

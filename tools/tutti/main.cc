@@ -26,6 +26,7 @@ constexpr AddCommand kCommands[] = {
     tutti::tools::add_simulate,
     tutti::tools::add_topo,
     tutti::tools::add_train,
+    tutti::tools::add_tune,
 };
 // clang-format on
 
