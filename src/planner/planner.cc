@@ -90,8 +90,10 @@ struct Planner::Impl {
   std::optional<Candidate> modelled(const Builder& builder, const Variant& wish, int root, std::size_t count,
                                     std::size_t element_bytes) {
     std::optional<Candidate> best;
+    // A second lane works while the first one waits; ranks that share a core do that for each other.
+    const bool one_lane = count * element_bytes < kLanesFrom || world.ranks_per_core() > 1;
     for (const int lanes : kLaneChoices) {
-      if (wish.lanes != 0 ? lanes != wish.lanes : lanes > 1 && count * element_bytes < kLanesFrom) continue;
+      if (wish.lanes != 0 ? lanes != wish.lanes : lanes > 1 && one_lane) continue;
       const Built& variant = build(builder, lanes, root);
       std::vector<Geometry> choices;
       if (wish.geometry.slots == 0)
