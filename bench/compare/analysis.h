@@ -47,6 +47,7 @@ struct AutoGap {
   std::size_t worst_size = 0;
   double median_ratio = 1;
 };
+inline constexpr double kAllowedBehind = 1.1;  // of the ratio; more is marked in the reports
 std::optional<AutoGap> auto_gap(const Outcome& outcome);
 std::optional<double> auto_ratio(const Outcome& outcome, std::size_t size);
 

@@ -4,9 +4,12 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <ctime>
 #include <fstream>
+#include <thread>
 
 namespace tutti::compare {
 namespace {
@@ -21,7 +24,33 @@ std::string cpu_model() {
   return "unknown CPU";
 }
 
+// Of all cores since the start, in ticks: all, and idle or waiting for a device.
+struct Ticks {
+  double all = 0, idle = 0;
+};
+
+Ticks ticks() {
+  std::ifstream file("/proc/stat");
+  std::string name;
+  Ticks sum;
+  file >> name;
+  double value = 0;
+  for (int column = 0; column < 8 && file >> value; ++column) {  // user nice system idle iowait irq softirq steal
+    sum.all += value;
+    if (column == 3 || column == 4) sum.idle += value;
+  }
+  return sum;
+}
+
 }  // namespace
+
+double busy_share() {
+  const Ticks before = ticks();
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  const Ticks after = ticks();
+  const double all = after.all - before.all;
+  return all > 0 ? std::clamp(1 - (after.idle - before.idle) / all, 0.0, 1.0) : 0;
+}
 
 Conditions conditions_here(const Experiment& experiment, const std::string& version, const std::string& command_line,
                            bool threads) {

@@ -20,6 +20,10 @@ struct Conditions {
 Conditions conditions_here(const Experiment& experiment, const std::string& version, const std::string& command_line,
                            bool threads);
 
+// The share of all cores' time that programs take now, 0 to 1, while this one sleeps for a quarter of a second; 0 when
+// the system does not say.
+double busy_share();
+
 // Name and value of each, in the order of a report.
 std::vector<std::pair<std::string, std::string>> listed(const Conditions& conditions);
 

@@ -29,6 +29,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 th, td { padding: 4px 12px; text-align: right; border-bottom: 1px solid var(--faint); white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; } th:first-child, td:first-child { text-align: left; padding-left: 2px; }
 td.best { background: var(--lead); font-weight: 600; } td.text, th.text { text-align: left; }
+td.behind { color: #c62828; font-weight: 600; } td.behind::after { content: " > 1.1"; font-weight: 400; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 18px; margin: 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 code { font: 13px ui-monospace, monospace; }
@@ -128,7 +129,8 @@ std::string medians_table(const Outcome& outcome) {
     }
     const auto ratio = auto_ratio(outcome, s);
     html += cell(outcome.at(outcome.forced(), s).chosen, "text") +
-            cell(best ? outcome.algorithms[*best] : "-", "text") + cell(ratio ? number_text(*ratio) : "-") + "</tr>\n";
+            cell(best ? outcome.algorithms[*best] : "-", "text") +
+            cell(ratio ? number_text(*ratio) : "-", ratio && *ratio > kAllowedBehind ? "behind" : "") + "</tr>\n";
   }
   return html + "</table></div></div>\n";
 }

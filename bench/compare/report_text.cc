@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <optional>
 
 #include "bench/compare/analysis.h"
 #include "bench/compare/plot.h"
@@ -28,11 +29,27 @@ std::string percent(double ratio) {
   return text.data();
 }
 
+// Of the automatic choice; "+23% <<" where it is more than is allowed.
+std::string behind(const std::optional<double>& ratio) {
+  if (!ratio) return "-";
+  return percent(*ratio - 1) + (*ratio > kAllowedBehind ? " <<" : "");
+}
+
+// At how many sizes the automatic choice is too far behind.
+std::string marks(const Outcome& outcome) {
+  std::size_t sizes = 0, marked = 0;
+  for (std::size_t s = 0; s < outcome.sizes.size(); ++s)
+    if (const auto ratio = auto_ratio(outcome, s)) ++sizes, marked += *ratio > kAllowedBehind;
+  if (marked == 0) return "";
+  return "<<: more than 10% behind the best, at " + std::to_string(marked) + " of " + std::to_string(sizes) +
+         " sizes\n";
+}
+
 std::string medians(const Outcome& outcome) {
   const std::size_t width = 11;
   std::string text = right("size", 10);
   for (const std::string& name : outcome.algorithms) text += "  " + right(name, std::max(width, name.size()));
-  text += "   auto ran" + std::string(10, ' ') + "winner\n";
+  text += "   auto ran            winner              auto behind\n";
   for (std::size_t s = 0; s < outcome.sizes.size(); ++s) {
     text += right(bytes_text(static_cast<double>(outcome.sizes[s])), 10);
     for (std::size_t a = 0; a < outcome.algorithms.size(); ++a) {
@@ -41,7 +58,8 @@ std::string medians(const Outcome& outcome) {
                            std::max(width, outcome.algorithms[a].size()));
     }
     const auto best = fastest(outcome, s);
-    text += "   " + left(outcome.at(outcome.forced(), s).chosen, 18) + (best ? outcome.algorithms[*best] : "-") + "\n";
+    text += "   " + left(outcome.at(outcome.forced(), s).chosen, 18) + "  " +
+            left(best ? outcome.algorithms[*best] : "-", 18) + "  " + behind(auto_ratio(outcome, s)) + "\n";
   }
   return text;
 }
@@ -75,7 +93,7 @@ std::string summary(const Outcome& outcome) {
     text += " up to " + bytes_text(list[i].from_bytes) + ", then " + outcome.algorithms[list[i].algorithm];
   text += list.size() == 1 ? " at every size." : ".";
   if (const auto gap = auto_gap(outcome)) {
-    if (gap->worst_ratio <= 1.1)
+    if (gap->worst_ratio <= kAllowedBehind)
       text += " The automatic choice is never more than " +
               number_text(std::max(0.0, std::ceil((gap->worst_ratio - 1) * 100))) + "% behind the best.";
     else
@@ -89,8 +107,8 @@ std::string summary(const Outcome& outcome) {
 }
 
 std::string report_text(const Outcome& outcome) {
-  std::string text = "\n" + std::to_string(outcome.ranks) + " ranks: median us of a call\n" + medians(outcome) + "\n" +
-                     summary(outcome) + "\n\n" + fits(outcome);
+  std::string text = "\n" + std::to_string(outcome.ranks) + " ranks: median us of a call\n" + medians(outcome) +
+                     marks(outcome) + "\n" + summary(outcome) + "\n\n" + fits(outcome);
   return text;
 }
 

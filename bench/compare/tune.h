@@ -27,8 +27,9 @@ struct Tuning {
 Outcome measure_variants(perf::Peer& peer, const Tuning& tuning,
                          const std::function<void(const std::string&)>& progress = {});
 
-// The planner's tables of what was measured: of every algorithm and size its best variant. A variant keeps its place at
-// the next size when it is as good as equal there, so that plans of many sizes share their slots.
+// The planner's tables of what was measured: of every algorithm and size its best variant, with the first quartile of
+// its rounds: what else the machine does only adds to a time. A variant keeps its place at the next size when it is as
+// good as equal there, so that plans of many sizes share their slots.
 std::vector<planner::Table> tables_of(const Outcome& outcome);
 
 // For a terminal: what is chosen at each size, what comes next, and what is gained over the model's choice.

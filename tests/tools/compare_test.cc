@@ -181,7 +181,20 @@ TEST_CASE("CSV fields are quoted where they must be") {
   const std::string csv = report_csv({outcome(kSizes, {"tree", "auto"}, {{1, 0, 3, 4}, {1, 2, 3, 4}})}, conditions());
   CHECK(occurrences(csv, "\n") == 1 + 3 + 4);
   CHECK_THAT(csv,
-             Catch::Contains("\n4,tree,tree,8,float,sum,1,1,1,3,0.012,1,\"a,b\",\"<CPU \"\"X\"\" & co>\",today,1\n"));
+             Catch::Contains("\n4,tree,tree,8,float,sum,1,1,1,3,0.012,1,0,\"a,b\",\"<CPU \"\"X\"\" & co>\",today,1\n"));
+}
+
+TEST_CASE("the reports say at each size how far the automatic choice is behind, and mark more than 10%") {
+  const Outcome o = outcome(kSizes, {"tree", "ring", "auto"}, {{10, 10, 10, 0}, {20, 20, 20, 20}, {11, 12.5, 9, 30}});
+  const std::string text = report_text(o);
+  CHECK_THAT(text, Catch::Contains("+10%\n") && Catch::Contains("+25% <<\n") && Catch::Contains("-10%\n") &&
+                       Catch::Contains("+50% <<\n") && Catch::Contains("at 2 of 4 sizes"));
+  CHECK(occurrences(text, " <<\n") == 2);
+  const std::string csv = report_csv({o}, conditions());
+  CHECK_THAT(csv, Catch::Contains(",behind_best,") && Catch::Contains("auto,auto,64,float,sum,12.5,"));
+  CHECK(occurrences(csv, ",0,0.25,\"a,b\"") == 1);
+  CHECK(occurrences(report_html({o}, conditions()), "<td class=\"behind\">") == 2);
+  CHECK(occurrences(report_text(outcome({8}, {"tree", "auto"}, {{10}, {10}})), "<<") == 0);
 }
 
 TEST_CASE("the page is escaped, whole, and asks for nothing outside") {

@@ -80,10 +80,10 @@ void write_profile(const std::string& path, const std::string& better, const std
 
 TEST_CASE("of each algorithm and size the best of the variants with the most rounds") {
   const Outcome o = outcome({64, 128}, {"ring/1/4x8K", "ring/1/8x1K", "tree/2/2x64K", "auto"},
-                            {{{5, 5, 5}, {8, 9, 10}},
-                             {{4, 4, 90}, {1}},  // the second size: fast, but measured once only
+                            {{{5, 5, 5, 5}, {9, 9, 10}},
+                             {{4, 4, 4, 90}, {1}},  // the second size: fast, but measured once only
                              {{7}, {}},
-                             {{4, 5, 6}, {9, 9, 9}}});
+                             {{5, 5, 5}, {9, 9, 9}}});
   const auto tables = tables_of(o);
   REQUIRE(tables.size() == 2);
   CHECK(tables[0].algorithm == "ring");

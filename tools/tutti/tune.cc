@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 
+#include "bench/compare/conditions.h"
 #include "bench/compare/runner.h"
 #include "bench/compare/tune.h"
 #include "src/base/env.h"
@@ -19,6 +20,8 @@ namespace tutti::tools {
 namespace {
 
 using namespace tutti::compare;
+
+constexpr double kBusy = 0.1;  // share of the CPU that others may take without a word
 
 struct TuneFlags {
   std::string ranks, sizes = "64:64M", memory = "ordinary", output, worker_result;
@@ -111,6 +114,10 @@ void tune_here(const TuneFlags& flags) {
             << ": at most about " << std::lround(std::ceil(tuning.budget_s * static_cast<double>(counts.size())))
             << " s.\n"
             << std::flush;
+  if (const double busy = busy_share(); busy > kBusy)
+    std::cout << "Other programs take " << std::lround(100 * busy)
+              << "% of the CPU: the figures will be worth little; tune again when the machine is quiet.\n"
+              << std::flush;
   ::setenv("TUTTI_PROFILE", "none", 1);  // the automatic choice is to be the model's
   std::vector<Outcome> outcomes;
   for (const int ranks : counts) {
