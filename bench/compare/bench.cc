@@ -1,5 +1,7 @@
 #include "bench/compare/bench.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>
@@ -7,6 +9,7 @@
 #include "bench/perf/pattern.h"
 #include "bench/perf/statistics.h"
 #include "src/base/env.h"
+#include "src/topology/topology.h"
 #include "tutti/error.h"
 
 namespace tutti::compare {
@@ -20,6 +23,18 @@ constexpr int kPoison = 0xa7;
 
 double now_us() {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void bind_to_core(int rank) {
+  const topology::Topology machine = topology::detect(topology::Devices::skip);
+  const std::vector<int> cores = topology::allowed_cores(machine);
+  const topology::Core& core =
+      machine.cores[static_cast<std::size_t>(cores[static_cast<std::size_t>(rank) % cores.size()])];
+  if (core.allowed_pus.empty()) return;
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET(core.allowed_pus.front(), &own);
+  ::sched_setaffinity(0, sizeof own, &own);  // where it fails, the system's choice has to do
 }
 
 Bench::Bench(perf::Peer& peer, DataType type, ReduceOp op, std::size_t largest)

@@ -53,4 +53,8 @@ class Bench {
 
 double now_us();
 
+// Keeps the calling thread on one of the cores it may use, by turns of the rank. What else runs then slows a call down
+// now and then, but does not put two ranks on one core for seconds, where calls take a thousand times as long.
+void bind_to_core(int rank);
+
 }  // namespace tutti::compare

@@ -19,6 +19,7 @@ struct Experiment {
   int rounds = 7;
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
+  bool bind = false;  // each rank to a core
 };
 
 // One algorithm at one size.

@@ -26,6 +26,7 @@ std::vector<std::string> algorithms_of(perf::Peer& peer, const Experiment& exper
 
 Outcome measure(perf::Peer& peer, const Experiment& experiment,
                 const std::function<void(const std::string&)>& progress) {
+  if (experiment.bind) bind_to_core(peer.rank());
   Bench bench(peer, experiment.type, experiment.op, experiment.sizes.back());
   Outcome outcome{peer.size(), experiment.sizes, algorithms_of(peer, experiment), {}};
   outcome.algorithms.emplace_back(kAuto);

@@ -77,17 +77,19 @@ std::string joined(const std::vector<std::size_t>& sizes) {
 }
 
 std::vector<std::string> worker_command(const Experiment& experiment) {
-  return {"compare",
-          "--sizes",
-          joined(experiment.sizes),
-          "--rounds",
-          std::to_string(experiment.rounds),
-          "--type",
-          std::string(name_of(experiment.type)),
-          "--op",
-          std::string(name_of(experiment.op)),
-          "--algos",
-          experiment.algorithms.empty() ? "all" : joined(experiment.algorithms)};
+  std::vector<std::string> command{"compare",
+                                   "--sizes",
+                                   joined(experiment.sizes),
+                                   "--rounds",
+                                   std::to_string(experiment.rounds),
+                                   "--type",
+                                   std::string(name_of(experiment.type)),
+                                   "--op",
+                                   std::string(name_of(experiment.op)),
+                                   "--algos",
+                                   experiment.algorithms.empty() ? "all" : joined(experiment.algorithms)};
+  if (experiment.bind) command.emplace_back("--bind");
+  return command;
 }
 
 Outcome measure_with_threads(int ranks, const Measure& measure) {

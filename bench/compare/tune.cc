@@ -158,6 +158,7 @@ class Tuner {
 
 Outcome measure_variants(perf::Peer& peer, const Tuning& tuning,
                          const std::function<void(const std::string&)>& progress) {
+  bind_to_core(peer.rank());
   Tuner tuner(peer, tuning);
   for (std::size_t size = 0; size < tuning.sizes.size(); ++size) {
     if (progress && peer.rank() == 0)

@@ -21,7 +21,7 @@ using namespace tutti::compare;
 struct Flags {
   std::string ranks = "2,4", sizes = "8:64M:x4", algorithms = "all", type = "float", op = "sum", out, worker_result;
   int rounds = 7;
-  bool processes = false, threads = false;
+  bool processes = false, threads = false, bind = false;
 };
 
 Experiment experiment_of(const Flags& flags) {
@@ -38,6 +38,7 @@ Experiment experiment_of(const Flags& flags) {
                                               " bytes, less than one " + flags.type + "; valid: sizes from " +
                                               std::to_string(size_of(experiment.type)));
   experiment.rounds = flags.rounds;
+  experiment.bind = flags.bind;
   if (flags.algorithms != "all") experiment.algorithms = split(flags.algorithms, ',');
   return experiment;
 }
@@ -56,7 +57,8 @@ void write_reports(const std::string& folder, const std::vector<Outcome>& outcom
 std::string command_line(const Flags& flags) {
   std::string text = "tutti compare --ranks " + flags.ranks + " --sizes " + flags.sizes + " --algos " +
                      flags.algorithms + " --rounds " + std::to_string(flags.rounds) + " --type " + flags.type +
-                     " --op " + flags.op + (flags.threads ? " --threads" : " --processes");
+                     " --op " + flags.op + (flags.threads ? " --threads" : " --processes") +
+                     (flags.bind ? " --bind" : "");
   if (!flags.out.empty()) text += " --out " + flags.out;
   return text;
 }
@@ -91,6 +93,7 @@ void add_compare(CLI::App& app) {
   command->add_option("--op", flags->op, "sum, prod, min, max or avg")->capture_default_str();
   CLI::Option* processes = command->add_flag("--processes", flags->processes, "Ranks are processes (default)");
   command->add_flag("--threads", flags->threads, "Ranks are threads of this process")->excludes(processes);
+  command->add_flag("--bind", flags->bind, "Keep each rank on a core: steadier figures on a busy machine");
   command->add_option("--out", flags->out, "Folder for report.html and report.csv")->type_name("DIR");
   command->add_option("--worker-result", flags->worker_result)->group("");  // a rank of its own measurement
   command->callback([flags] {
