@@ -15,7 +15,7 @@
 namespace tutti::compare {
 namespace {
 
-constexpr int kMaxCalls = 1000, kWarmupCalls = 2;
+constexpr int kMaxCalls = 1000;
 constexpr std::size_t kCacheLine = 64;
 constexpr int kPoison = 0xa7;
 
@@ -87,12 +87,14 @@ double Bench::turn(std::size_t bytes, int calls) {
 }
 
 int Bench::calls_for(std::size_t bytes, double turn_us) {
-  for (int i = 0; i < kWarmupCalls; ++i) call(bytes);
+  call(bytes);  // makes connections
   peer_.barrier();
-  const double begin = now_us();
+  double begin = now_us();
+  call(bytes);
+  if (slowest(now_us() - begin) > turn_us) return 1;
+  begin = now_us();
   turn(bytes, 3);
-  const double each = slowest((now_us() - begin) / 3);
-  return std::clamp(static_cast<int>(turn_us / each), 1, kMaxCalls);
+  return std::clamp(static_cast<int>(turn_us / slowest((now_us() - begin) / 3)), 1, kMaxCalls);
 }
 
 double Bench::slowest(double mine) {

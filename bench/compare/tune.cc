@@ -133,7 +133,8 @@ class Tuner {
       if (!list.empty() && (best == 0 || time_of(list.front()) < best)) best = time_of(list.front());
     std::vector<std::string> finalists;
     for (const auto& [algorithm, list] : by_algorithm) {
-      for (std::size_t i = 0; i < std::min(kFinalists, list.size()); ++i)
+      const std::size_t most = bytes_ < kSettled ? kFinalists : kFinalists - 1;
+      for (std::size_t i = 0; i < std::min(most, list.size()); ++i)
         if (time_of(list[i]) <= kMayBeBest * best) finalists.push_back(list[i]);
       if (!list.empty()) order_[algorithm] = list;
     }

@@ -15,7 +15,7 @@ struct Tuning {
   std::vector<std::size_t> sizes;  // borders of size classes in bytes, ascending
   int rounds = 7;                  // at most, of those that may be the best
   double turn_ms = 8;              // aim of one turn, touching and barriers included
-  double budget_s = 75;            // no further round begins after its share of it
+  double budget_s = 70;            // no further round begins after its share of it
 };
 
 // One rank's part; every rank calls it with the same tuning and gets the same outcome. The outcome's algorithms are
@@ -27,9 +27,9 @@ struct Tuning {
 Outcome measure_variants(perf::Peer& peer, const Tuning& tuning,
                          const std::function<void(const std::string&)>& progress = {});
 
-// The planner's tables of what was measured: of every algorithm and size its best variant, with the first quartile of
-// its rounds: what else the machine does only adds to a time. A variant keeps its place at the next size when it is as
-// good as equal there, so that plans of many sizes share their slots.
+// The planner's tables of what was measured: of every algorithm and size its best variant, with the median of its
+// rounds and, where they differ, a standard error on top. A variant keeps its place at the next size when it is as good
+// as equal there, so that plans of many sizes share their slots.
 std::vector<planner::Table> tables_of(const Outcome& outcome);
 
 // For a terminal: what is chosen at each size, what comes next, and what is gained over the model's choice.

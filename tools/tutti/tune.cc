@@ -23,6 +23,8 @@ using namespace tutti::compare;
 
 constexpr double kBusy = 0.1;  // share of the CPU that others may take without a word
 
+constexpr double kOverrun = 1.15;  // of the budget, by the turns that every algorithm gets
+
 struct TuneFlags {
   std::string ranks, sizes = "64:64M", memory = "ordinary", output, worker_result;
   bool quick = false;
@@ -111,8 +113,8 @@ void tune_here(const TuneFlags& flags) {
   profile.memory = threads ? "threads" : "ordinary";
   profile.usable_cores = topology::usable_cores(topology::detect(topology::Devices::skip));
   std::cout << "Measuring " << in_words(profile.machine) << ", ranks as " << (threads ? "threads" : "processes")
-            << ": at most about " << std::lround(std::ceil(tuning.budget_s * static_cast<double>(counts.size())))
-            << " s.\n"
+            << ": at most about "
+            << std::lround(std::ceil(kOverrun * tuning.budget_s * static_cast<double>(counts.size()))) << " s.\n"
             << std::flush;
   if (const double busy = busy_share(); busy > kBusy)
     std::cout << "Other programs take " << std::lround(100 * busy)
