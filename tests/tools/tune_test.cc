@@ -80,8 +80,8 @@ void write_profile(const std::string& path, const std::string& better, const std
 
 TEST_CASE("of each algorithm and size the best of the variants with the most rounds") {
   const Outcome o = outcome({64, 128}, {"ring/1/4x8K", "ring/1/8x1K", "tree/2/2x64K", "auto"},
-                            {{{5, 5, 5, 5}, {9, 9, 10}},
-                             {{4, 4, 4, 90}, {1}},  // the second size: fast, but measured once only
+                            {{{5, 5, 5, 5}, {9, 9, 9}},
+                             {{4, 4, 4, 4}, {1}},  // the second size: fast, but measured once only
                              {{7}, {}},
                              {{5, 5, 5}, {9, 9, 9}}});
   const auto tables = tables_of(o);
@@ -101,6 +101,16 @@ TEST_CASE("a variant in use stays where another is no better than 3%") {
   CHECK(tables[0].points[0].geometry.slots == 4);
   CHECK(tables[0].points[1].geometry.slots == 4);
   CHECK(tables[0].points[2].geometry.slots == 8);
+}
+
+TEST_CASE("an uncertain figure must be better by its uncertainty") {
+  // Medians 10 and 9; the second one's quartiles are 8 and 11, which adds 0.93 x 3 / 2.
+  const Outcome o =
+      outcome({64}, {"ring/1/4x8K", "ring/1/8x1K", "auto"}, {{{10, 10, 10, 10}}, {{8, 8, 10, 14}}, {{1}}});
+  CHECK(tables_of(o)[0].points[0] == planner::Point{64, 10, 1, {4, 8192}});
+  const Outcome sure =
+      outcome({64}, {"ring/1/4x8K", "ring/1/8x1K", "auto"}, {{{10, 10, 10, 10}}, {{9, 9, 9, 9}}, {{1}}});
+  CHECK(tables_of(sure)[0].points[0] == planner::Point{64, 9, 1, {8, 1024}});
 }
 
 TEST_CASE("times keep four digits") {
