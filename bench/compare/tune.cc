@@ -6,6 +6,7 @@
 
 #include "bench/compare/bench.h"
 #include "src/planner/planner.h"
+#include "src/topology/topology.h"
 
 namespace tutti::compare {
 namespace {
@@ -159,7 +160,8 @@ class Tuner {
 
 Outcome measure_variants(perf::Peer& peer, const Tuning& tuning,
                          const std::function<void(const std::string&)>& progress) {
-  bind_to_core(peer.rank());
+  // Ranks that share cores are left to the system, as they will be when the profile is used.
+  if (peer.local_size() <= topology::usable_pus()) bind_to_core(peer.rank());
   Tuner tuner(peer, tuning);
   for (std::size_t size = 0; size < tuning.sizes.size(); ++size) {
     if (progress && peer.rank() == 0)

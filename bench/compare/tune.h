@@ -23,7 +23,8 @@ struct Tuning {
 //
 // At each size: one turn of every algorithm, as it was best at the size before; one turn of the other variants of those
 // that are not hopeless; then rounds, by turns, of the few that may be the best and of the automatic choice. A turn is
-// measured as measure() does it. Results are checked when a variant is first used.
+// measured as measure() does it; ranks that fit the cores keep to one each. Results are checked when a variant is first
+// used.
 Outcome measure_variants(perf::Peer& peer, const Tuning& tuning,
                          const std::function<void(const std::string&)>& progress = {});
 
