@@ -65,7 +65,7 @@ class Work {
   Work& operator=(Work&&) noexcept;
   ~Work();
 
-  void wait();        // blocks until the operation is complete; throws its Error
+  void wait();  // blocks until the operation is complete; throws its Error
   // True when it is complete, failed or not. Never blocks, but moves what can be moved: a look now and then helps.
   bool test() const;
 

@@ -47,6 +47,8 @@ void read_upwards(std::optional<double>& tightest, const std::string& root, std:
   }
 }
 
+std::string below(std::string folder, const std::string& name) { return folder.append("/").append(name); }
+
 bool has_cpu_controller(const std::string& controllers) {
   std::istringstream list(controllers);
   for (std::string name; std::getline(list, name, ',');)
@@ -86,7 +88,7 @@ std::optional<double> cpu_quota(const std::string& cgroup_file, const std::strin
       read_upwards(tightest, mount_point, path);
       read_upwards(tightest, mount_point + "/unified", path);
     } else if (has_cpu_controller(controllers)) {
-      read_upwards(tightest, mount_point + "/" + controllers, path);
+      read_upwards(tightest, below(mount_point, controllers), path);
       if (controllers != "cpu") read_upwards(tightest, mount_point + "/cpu", path);
     }
   }
@@ -100,8 +102,8 @@ std::string weighed_directory(const std::string& mount_point, std::string path) 
   while (true) {
     while (!path.empty() && path.back() == '/') path.pop_back();
     if (path.empty()) return path;
-    if (std::ifstream(mount_point + path + "/cpu.weight") || std::ifstream(mount_point + path + "/cpu.shares"))
-      return path;
+    const std::string folder = mount_point + path;
+    if (std::ifstream(folder + "/cpu.weight") || std::ifstream(folder + "/cpu.shares")) return path;
     const std::size_t slash = path.rfind('/');
     path.resize(slash == std::string::npos ? 0 : slash);
   }
@@ -120,14 +122,14 @@ std::string scheduling_group(const std::string& proc, const std::string& mount_p
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     if (!controllers.empty() && !has_cpu_controller(controllers)) continue;
-    const std::string mount = controllers.empty() ? mount_point : mount_point + "/" + controllers;
+    const std::string mount = controllers.empty() ? mount_point : below(mount_point, controllers);
     const std::string weighed = weighed_directory(mount, line.substr(second + 1));
-    if (!weighed.empty()) return group + " " + weighed;
+    if (!weighed.empty()) return group.append(" ").append(weighed);
   }
   std::ifstream enabled(proc + "/sys/kernel/sched_autogroup_enabled");
   int on = 0;
   std::string session;
-  if (enabled >> on && on == 1 && std::ifstream(proc + "/self/autogroup") >> session) group += " " + session;
+  if (enabled >> on && on == 1 && std::ifstream(proc + "/self/autogroup") >> session) group.append(" ").append(session);
   return group;
 }
 
