@@ -13,7 +13,7 @@ packages=(
   zlib1g-dev             # compressed data sets
   libopenblas-pthread-dev  # matrix products of the example model
   # tests, benchmarks, checks
-  catch2 python3 iproute2 libbenchmark-dev clang-format clang-tidy
+  catch2 python3 git iproute2 libbenchmark-dev clang-format clang-tidy
   # a second data set for `tutti train`
   dataset-fashion-mnist
 )

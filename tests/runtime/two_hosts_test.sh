@@ -18,6 +18,10 @@ if [ "$(id -u)" != 0 ] || ! ip netns add "$a" 2>/dev/null; then
   echo "skipped: network namespaces need root and iproute2"
   exit 77
 fi
+if ! why=$(ip netns exec "$a" true 2>&1); then  # in a plain chroot, say
+  echo "skipped: no program can be run in a network namespace here: $why"
+  exit 77
+fi
 ip netns add "$b"
 ip link add v0 netns "$a" type veth peer name v0 netns "$b"
 ip -n "$a" addr add 10.213.7.1/24 dev v0
