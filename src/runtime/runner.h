@@ -37,7 +37,7 @@ struct Station {
   int local_size = 1;
   Cores cores = Cores::own;
   bool spare_cores = false;  // every rank of a host can have a core for the engine besides its own
-  bool can_park = false;  // all news come from ranks of this host that can ring
+  bool can_park = false;     // all news come from ranks of this host that can ring
   Config config;
   std::shared_ptr<Engine> engine;
   std::shared_ptr<RecordBoard> board = std::make_shared<RecordBoard>();
