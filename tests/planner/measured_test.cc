@@ -9,19 +9,13 @@
 #include "src/planner/planner.h"
 #include "src/planner/size_class.h"
 #include "src/runtime/facts.h"
+#include "tests/planner/planner_support.h"
 #include "tutti/error.h"
 
 using namespace tutti;
 using namespace tutti::planner;
 
 namespace {
-
-World world_of(int ranks, int cores = 0) {
-  World world;
-  world.ranks = ranks;
-  world.cores_per_host = cores;
-  return world;
-}
 
 std::vector<Candidate> candidates(Planner& planner, std::size_t bytes) {
   return planner.candidates(Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, bytes / 4);
@@ -31,21 +25,6 @@ Candidate candidate(Planner& planner, const std::string& algorithm, std::size_t 
   for (Candidate& found : candidates(planner, bytes))
     if (found.algorithm == algorithm) return found;
   FAIL("no candidate " << algorithm);
-  return {};
-}
-
-const Plan& all_reduce(Planner& planner, std::size_t bytes) {
-  return planner.plan(Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, bytes / 4);
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    CHECK(error.code() == ErrorCode::invalid_argument);
-    return error.what();
-  }
-  FAIL("no Error");
   return {};
 }
 

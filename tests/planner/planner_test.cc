@@ -9,6 +9,7 @@
 #include "src/planner/geometry.h"
 #include "src/planner/size_class.h"
 #include "src/schedule/verifier.h"
+#include "tests/planner/planner_support.h"
 #include "tutti/error.h"
 
 using namespace tutti;
@@ -17,28 +18,6 @@ using namespace tutti::planner;
 namespace {
 
 constexpr std::size_t kSizes[] = {0, 4, 64, 1000, 4096, 65536, 1 << 20, std::size_t{1} << 26, std::size_t{1} << 33};
-
-World world_of(int ranks, int cores = 0) {
-  World world;
-  world.ranks = ranks;
-  world.cores_per_host = cores;
-  return world;
-}
-
-const Plan& all_reduce(Planner& planner, std::size_t bytes) {
-  return planner.plan(Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, bytes / 4);
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    CHECK(error.code() == ErrorCode::invalid_argument);
-    return error.what();
-  }
-  FAIL("no Error");
-  return {};
-}
 
 void check_mentions(const std::string& text, std::initializer_list<const char*> words) {
   for (const char* word : words) {

@@ -96,14 +96,7 @@ void add_compare(CLI::App& app) {
   command->add_flag("--bind", flags->bind, "Keep each rank on a core: steadier figures on a busy machine");
   command->add_option("--out", flags->out, "Folder for report.html and report.csv")->type_name("DIR");
   command->add_option("--worker-result", flags->worker_result)->group("");  // a rank of its own measurement
-  command->callback([flags] {
-    try {
-      compare_here(*flags);
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::invalid_argument) throw CLI::ValidationError(error.what(), 2);
-      throw;
-    }
-  });
+  command->callback([flags] { flag([&] { compare_here(*flags); }); });
 }
 
 }  // namespace tutti::tools

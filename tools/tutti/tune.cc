@@ -144,14 +144,7 @@ void add_tune(CLI::App& app) {
       ->type_name("FILE");
   command->add_option("--memory", flags->memory, "ordinary (ranks as processes) or threads")->capture_default_str();
   command->add_option("--worker-result", flags->worker_result)->group("");  // a rank of its own measurement
-  command->callback([flags] {
-    try {
-      tune_here(*flags);
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::invalid_argument) throw CLI::ValidationError(error.what(), 2);
-      throw;
-    }
-  });
+  command->callback([flags] { flag([&] { tune_here(*flags); }); });
 }
 
 }  // namespace tutti::tools
