@@ -131,6 +131,7 @@ void register_cases(std::size_t bytes) {
   add("sum2_float/tutti", sum_by_kernel, DataType::float32, 2, 1, bytes);
   add("sum2to2_float/tutti", sum_by_kernel, DataType::float32, 2, 2, bytes);
   add("sum3_float/tutti", sum_by_kernel, DataType::float32, 3, 1, bytes);
+  add("sum4to4_float/tutti", sum_by_kernel, DataType::float32, 4, 4, bytes);
   add("sum4_float/tutti", sum_by_kernel, DataType::float32, 4, 1, bytes);
   if (bytes == kSmall) add("sum8_float/tutti", sum_by_kernel, DataType::float32, 8, 1, bytes);
   for (const DataType type : {DataType::int32, DataType::float64, DataType::float16, DataType::bfloat16,

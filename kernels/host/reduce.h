@@ -140,24 +140,31 @@ struct Reduction {
     return 0;
   }
 
-  // Two inputs to one or two outputs past the caches, from a whole line of the outputs on: returns where it stopped.
-  // The pointers are copied, since for all the compiler knows every store might change them; reading them again for
-  // every line would leave fewer lines in flight.
+  // Whole lines past the caches, where every output can stream and prescale and postdivide do not count: returns where
+  // it stopped. The pointers are copied, since for all the compiler knows every store might change them; reading them
+  // again for every line would leave fewer lines in flight.
+  static constexpr std::size_t kMostStreams = 16;
   TUTTI_INLINE std::size_t stream(std::size_t at, std::size_t bytes) const {
-    const std::byte* const a = operands.in[0].data;
-    const std::byte* const b = operands.in[1].data;
-    std::byte* to[kOuts];
-    for (int o = 0; o < kOuts; ++o) {
+    if (ins() > kMostStreams || outs() > kMostStreams) return at;
+    const std::byte* from[kIns != 0 ? kIns : kMostStreams];
+    std::byte* to[kOuts != 0 ? kOuts : kMostStreams];
+    for (std::size_t i = 0; i < ins(); ++i) from[i] = operands.in[i].data;
+    for (std::size_t o = 0; o < outs(); ++o) {
       to[o] = operands.out[o].data;
       if (!operands.out[o].streaming || reinterpret_cast<std::uintptr_t>(to[o] + at) % kStep != 0) return at;
     }
-    for (; bytes - at >= kUnroll * kStep; at += kUnroll * kStep)
-      for (int v = 0; v < kUnroll; ++v) {
-        const std::size_t here = at + static_cast<std::size_t>(v * kStep);
-        const Stored sum = Element::narrow(Op::template apply<Element>(Element::widen(load<Stored>(a + here)),
-                                                                       Element::widen(load<Stored>(b + here))));
-        for (int o = 0; o < kOuts; ++o) Isa::stream(to[o] + here, sum);
-      }
+    const std::size_t ins = this->ins(), outs = this->outs();
+    for (; bytes - at >= kUnroll * kStep; at += kUnroll * kStep) {
+      Value value[kUnroll];
+      for (int v = 0; v < kUnroll; ++v) value[v] = Element::widen(load<Stored>(from[0] + at + v * kStep));
+      for (std::size_t i = 1; i < ins; ++i)
+        for (int v = 0; v < kUnroll; ++v)
+          value[v] = Op::template apply<Element>(value[v], Element::widen(load<Stored>(from[i] + at + v * kStep)));
+      Stored stored[kUnroll];
+      for (int v = 0; v < kUnroll; ++v) stored[v] = Element::narrow(value[v]);
+      for (std::size_t o = 0; o < outs; ++o)
+        for (int v = 0; v < kUnroll; ++v) Isa::stream(to[o] + at + v * kStep, stored[v]);
+    }
     return at;
   }
 
@@ -171,8 +178,8 @@ struct Reduction {
       block<1>(at);
       at += kStep;
     }
-    if constexpr (kIns == 2 && kOuts > 0 && !kScaled)
-      if (operands.out[0].streaming) at = stream(at, bytes);
+    if constexpr (kIns != 1 && !kScaled)
+      if (outs() != 0 && operands.out[0].streaming) at = stream(at, bytes);
     while (bytes - at >= kStep) {
       if (at >= head && bytes - at >= kUnroll * kStep) {
         block<kUnroll>(at);
@@ -214,6 +221,7 @@ void reduce(const runtime::ReduceArgs& args) {
     if (!scaled && operands.outs == 2 && operands.ins == 2)
       return Reduction<Isa, Element, Op, 2, 2, false>{operands}.run(bytes);
     if (!scaled && operands.outs == 1) return Reduction<Isa, Element, Op, 0, 1, false>{operands}.run(bytes);
+    if (!scaled) return Reduction<Isa, Element, Op, 0, 0, false>{operands}.run(bytes);
   }
   return Reduction<Isa, Element, Op, 0, 0, true>{operands}.run(bytes);
 }

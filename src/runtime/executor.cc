@@ -172,6 +172,8 @@ void Execution::run(const CompiledStep& step, std::uint64_t round, const Direct&
   // Messages that only pass through are taken as they come.
   const bool whole = call_->rounds == 1 || step.chunks == 1 || !touches_buffers(step);
   const std::int32_t parts = whole ? 1 : step.chunks;
+  // Placed in place: what is written over was read just before, so that it is in the cache, and past it would be slow.
+  const bool streaming = call_->streaming && !(direct.send == Way::placed && call_->input == call_->output);
   std::size_t done = 0;
   bool placed = false;  // the message is in the output already
   for (std::int32_t part = 0; part < parts; ++part) {
@@ -197,13 +199,13 @@ void Execution::run(const CompiledStep& step, std::uint64_t round, const Direct&
       const Place at = place(destination.buffer, destination.chunk + part, chunks, round);
       bytes = at.count * call_->element_bytes;
       program_->outputs[outs++] = {base(destination.buffer) + at.begin * call_->element_bytes,
-                                   call_->streaming && destination.buffer == Buffer::output};
+                                   streaming && destination.buffer == Buffer::output};
     }
     if (direct.send == Way::placed)
       for (std::size_t reader = 0; reader < send->targets.size(); ++reader) {
         const std::int32_t chunk = code.places[static_cast<std::size_t>(step.place_begin) + reader];
         const Place at = place(Buffer::output, chunk, chunks, round);
-        program_->outputs[outs++] = {send->targets[reader] + at.begin * call_->element_bytes, call_->streaming};
+        program_->outputs[outs++] = {send->targets[reader] + at.begin * call_->element_bytes, streaming};
       }
     else if (slot != nullptr && direct.send == Way::copied)
       program_->outputs[outs++] = {payload + done, false};

@@ -89,7 +89,7 @@ struct Call {
   double prescale = 1;
   int postdivide = 1;
   std::uint32_t fingerprint = 0;
-  bool streaming = false;  // the output is too large to stay in cache
+  bool streaming = false;  // the outputs are too large to stay in cache
 
   // Direct transfers: equal on all ranks but for the addresses.
   bool direct = false;         // messages are large enough, and the schedule is safe for it

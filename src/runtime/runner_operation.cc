@@ -8,7 +8,8 @@
 namespace tutti::runtime {
 namespace {
 
-constexpr std::size_t kStreamingBytes = std::size_t{32} << 20;  // outputs that no cache keeps until they are read
+// Outputs of a host's ranks, all together, that no last-level cache keeps until they are read.
+constexpr std::size_t kStreamingBytes = std::size_t{32} << 20;
 // Abort ends a communicator for good, so one epoch is all it ever has; stamps carry it for communicators that recover.
 constexpr std::uint16_t kEpoch = 1;
 
@@ -140,7 +141,7 @@ void Runner::prepare_anew(Operation& op) {
                 call.slice * call.element_bytes * static_cast<std::size_t>(plan.shape.message_chunks) >= kDirectFrom;
   call.output_bytes = request.count * call.element_bytes * static_cast<std::size_t>(schedule.output_blocks);
   call.flags = station_.arena != nullptr ? &station_.arena->view().direct() : nullptr;
-  call.streaming = request.count * call.element_bytes >= kStreamingBytes;
+  call.streaming = call.output_bytes * static_cast<std::size_t>(station_.local_size) >= kStreamingBytes;
   if (plan.schedule->scratch_chunks > 0) call.scratch = scratch(request.count * call.element_bytes);
 }
 

@@ -112,9 +112,11 @@ KernelCase random_case(DataType type, ReduceOp op, std::size_t ins, std::size_t 
     c.prescale.push_back(prescaled && random.one_in(2));
     c.in_at.push_back(random_placement(random));
   }
+  const bool all_stream = random.one_in(3);  // past the caches as the executor asks for it: alike, and side by side
+  const Placement together = random_placement(random);
   for (std::size_t o = 0; o < outs; ++o) {
-    c.out_at.push_back(random_placement(random));
-    c.streaming.push_back(random.one_in(2));
+    c.out_at.push_back(all_stream ? together : random_placement(random));
+    c.streaming.push_back(all_stream || random.one_in(2));
   }
   const double factors[] = {1, 0.5, 1.0 / 3, -2.75, 1e10, -0.0};
   c.factor = factors[random.below(6)];
