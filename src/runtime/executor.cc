@@ -14,12 +14,17 @@ void Execution::start(BoundProgram& program, const Call& call, std::uint16_t epo
   program_ = &program;
   call_ = &call;
   epoch_ = epoch;
-  lanes_left_ = 0;
-  exchange_ = program.code.exchange && call.rounds == 1;
   arrived_ = 0;
+  exchange_ = program.code.exchange && call.rounds == 1;
+  lanes_left_ = 0;
   for (std::size_t i = 0; program.windows && i < program.receives.size(); ++i) {
     const ReceiveEnd& end = *program.receives[i];
     if (end.window != nullptr) *end.window = {end.next, end.next + program.code.receives[i].per_round * call.rounds};
+  }
+  if (exchange_) {
+    program.cursors[0] = {};
+    lanes_left_ = 1;
+    return;
   }
   for (std::size_t lane = 0; lane < program.code.lanes(); ++lane) {
     program.cursors[lane] = {};

@@ -26,17 +26,18 @@ struct Operation {
   // messages to other hosts have yet to leave -> finished
   enum class Phase { accepted, connecting, running, draining, finished };
 
-  Request request;
+  const Request* request = nullptr;  // outlives the operation
   OperationRecord record;
   std::uint32_t fingerprint = 0;
   Clock::time_point deadline;
   Phase phase = Phase::accepted;
   const planner::Plan* plan = nullptr;  // chosen at the call
+  std::uint64_t kind = 0;               // equal for calls that differ in their buffers and sequence numbers only
   bool queued = false;                  // asynchronous, or behind asynchronous ones
   unsigned moves = 0;
   bool quiescing = false;  // runs a barrier first, so that all ranks can use their slot memory anew
   BoundProgram* program = nullptr;
-  Call call;
+  const Call* call = nullptr;  // from `connecting` on
   Execution execution;
   std::optional<Error> error;       // set when it failed
   Clock::time_point next_report;    // when to tell the control plane next that it does not move

@@ -24,18 +24,23 @@ struct OperationRecord {
 // "all_reduce #17 float x 1024 sum"
 std::string describe(const OperationRecord& record);
 
+constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
+  return ((h ^ v) * 0x9E3779B97F4A7C15u) ^ ((h ^ v) >> 29);
+}
+
+// Of everything but the sequence number: the same for calls that repeat.
+constexpr std::uint64_t hash_of_kind(const OperationRecord& r) {
+  std::uint64_t h = mix(0x7475747469ull, std::uint64_t(r.collective) | std::uint64_t(r.type) << 8 |
+                                             std::uint64_t(r.op) << 16 | std::uint64_t(std::uint32_t(r.root)) << 32);
+  h = mix(h, r.count);
+  return mix(h, r.plan);
+}
+
 // 32 bits that differ when records differ (but for one chance in 2^32). Inside the library only: not a wire promise.
 // `previous` is the fingerprint of the call before: a rank whose call needed no message of ours (both of us were root
 // of a broadcast, say) is found out at the next one.
-constexpr std::uint32_t fingerprint(const OperationRecord& r, std::uint32_t previous = 0) {
-  auto mix = [](std::uint64_t h, std::uint64_t v) { return ((h ^ v) * 0x9E3779B97F4A7C15u) ^ ((h ^ v) >> 29); };
-  std::uint64_t h = mix(r.sequence, 0x7475747469ull);
-  h = mix(h, std::uint64_t(r.collective) | std::uint64_t(r.type) << 8 | std::uint64_t(r.op) << 16 |
-                 std::uint64_t(std::uint32_t(r.root)) << 32);
-  h = mix(h, r.count);
-  h = mix(h, r.plan);
-  h = mix(h, previous);
-  return static_cast<std::uint32_t>(h >> 32);
+constexpr std::uint32_t fingerprint(std::uint64_t kind_hash, std::uint64_t sequence, std::uint32_t previous) {
+  return static_cast<std::uint32_t>(mix(mix(kind_hash, sequence), previous) >> 32);
 }
 
 }  // namespace tutti::runtime

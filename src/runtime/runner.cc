@@ -100,7 +100,8 @@ std::shared_ptr<Work::State> Runner::submit(const Request& request) {
 std::shared_ptr<Work::State> Runner::enqueue(const Request& request) {
   auto state = std::make_shared<Work::State>();
   state->runner = shared_from_this();
-  accept(state->operation, request);
+  state->request = request;
+  accept(state->operation, state->request);
   state->operation.queued = true;
   state->operation.deadline = Clock::now() + station_.config.timeout;  // it may wait behind others
   const std::lock_guard lock(queue_mutex_);

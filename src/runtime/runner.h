@@ -123,7 +123,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   BoundProgram* program_for(const planner::Plan& plan);
   void bind(BoundProgram& program, const schedule::Schedule& schedule, std::uint32_t slots, std::uint32_t slot_bytes,
             std::uint32_t generation);
-  void locate_buffers(Operation& op) const;
+  void locate_buffers(const Operation& op, Call& call) const;
   std::byte* scratch(std::size_t bytes);
   void forget_rings();
   bool move_transports();
@@ -147,11 +147,14 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   std::uint64_t sequence_ = 0;
   std::uint32_t last_fingerprint_ = 0;
   Operation blocking_;  // the blocking call's operation; reused, so that a call allocates nothing
-  struct KnownPlan {
+  struct Known {
     Request request;
     const planner::Plan* plan = nullptr;
+    std::uint64_t kind = 0;
+    std::uint64_t hash = 0;
   };
-  KnownPlan known_;  // of the last call
+  Known known_;  // about the last call; the next one is likely to be like it
+  std::uint64_t kinds_ = 0;
   bool closed_ = false;
 
   // Of the driving thread (driving_).
@@ -160,12 +163,12 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   SlotBudget budget_;
   std::unordered_map<const planner::Plan*, std::unique_ptr<BoundProgram>> programs_;
   struct Prepared {
-    Request request;
-    const planner::Plan* plan = nullptr;
+    std::uint64_t kind = 0;
     BoundProgram* program = nullptr;
     Call call;
   };
-  Prepared prepared_;  // the last call; the next one is likely to be like it
+  Prepared prepared_;  // the last operation; likewise
+  Call quiesce_call_;
   std::unique_ptr<std::byte[]> scratch_;
   std::size_t scratch_bytes_ = 0;
   std::uint32_t generation_ = 0;  // of the rings; see forget_rings
@@ -193,6 +196,7 @@ namespace tutti {
 
 struct Work::State {
   std::shared_ptr<runtime::Runner> runner;
+  runtime::Request request;
   runtime::Operation operation;
   std::atomic<bool> done{false};
 };

@@ -34,13 +34,19 @@ bool same_call(const Request& a, const Request& b) {
 // The plan is chosen at the call, on the caller's thread: what is forced later does not change it, and a call that no
 // algorithm fits is refused without any effect.
 void Runner::accept(Operation& op, const Request& request) {
-  if (known_.plan == nullptr || !same_call(known_.request, request))
-    known_ = {request,
-              &station_.planner->plan(request.collective, request.type, request.op, request.root, request.count)};
-  op.request = request;
+  const bool repeated = known_.plan != nullptr && same_call(known_.request, request);
+  if (!repeated) {
+    known_ = {};
+    const planner::Plan& plan =
+        station_.planner->plan(request.collective, request.type, request.op, request.root, request.count);
+    const OperationRecord record{0, request.collective, request.type, request.op, request.root, request.count, plan.id};
+    known_ = {request, &plan, ++kinds_, hash_of_kind(record)};
+  }
+  op.request = &request;
   op.plan = known_.plan;
+  op.kind = known_.kind;
   op.record = {++sequence_, request.collective, request.type, request.op, request.root, request.count, op.plan->id};
-  op.fingerprint = fingerprint(op.record, last_fingerprint_);
+  op.fingerprint = fingerprint(known_.hash, op.record.sequence, last_fingerprint_);
   last_fingerprint_ = op.fingerprint;
   op.deadline = {};  // set when the operation first has to wait: a look at the clock costs as much as a small message
   op.phase = Operation::Phase::accepted;
@@ -67,13 +73,13 @@ Runner::Step Runner::step_or_fail(Operation& op) {
 Runner::Step Runner::step(Operation& op) {
   using Phase = Operation::Phase;
   if (op.phase == Phase::accepted) {
-    if (op.queued) check_usable(op.request);
+    if (op.queued) check_usable(*op.request);
     prepare(op);
   }
   if (op.phase == Phase::connecting) {
     if (op.program->unbound != 0 && !connections_.bind_receives(*op.program))
       return move_transports() ? Step::moved : Step::blocked;
-    op.execution.start(*op.program, op.call, kEpoch);
+    op.execution.start(*op.program, *op.call, kEpoch);
     op.phase = Phase::running;
   }
   bool moved = false;
@@ -101,30 +107,32 @@ Runner::Step Runner::step(Operation& op) {
 // Finds the program, and makes the call ready to run.
 void Runner::prepare(Operation& op) {
   station_.board->enter(op.record);
-  if (prepared_.program == nullptr || prepared_.plan != op.plan || !same_call(prepared_.request, op.request))
-    prepare_anew(op);
+  if (prepared_.program == nullptr || prepared_.kind != op.kind) prepare_anew(op);
   op.program = prepared_.program;
-  op.call = prepared_.call;
+  Call* call = &prepared_.call;
   if (op.program == nullptr) {  // slot memory is full: all ranks clear theirs first, at this same operation
     op.quiescing = true;
     op.program = quiesce_program_.get();
     connections_.carry(*op.program);
-    op.call.count = 0;
-    op.call.rounds = 1;
-    op.call.direct = false;
+    quiesce_call_ = prepared_.call;
+    quiesce_call_.count = 0;
+    quiesce_call_.rounds = 1;
+    quiesce_call_.direct = false;
+    call = &quiesce_call_;
   }
-  if (op.call.direct) locate_buffers(op);
-  op.call.input = static_cast<const std::byte*>(op.request.input);
-  op.call.output = static_cast<std::byte*>(op.request.output);
-  op.call.fingerprint = op.fingerprint;
+  if (call->direct) locate_buffers(op, *call);
+  call->input = static_cast<const std::byte*>(op.request->input);
+  call->output = static_cast<std::byte*>(op.request->output);
+  call->fingerprint = op.fingerprint;
+  op.call = call;
   op.phase = Operation::Phase::connecting;
 }
 
 // Everything about a call that does not depend on its buffers and its number.
 void Runner::prepare_anew(Operation& op) {
-  const Request& request = op.request;
+  const Request& request = *op.request;
   const planner::Plan& plan = *op.plan;
-  prepared_ = {request, &plan, program_for(plan), {}};
+  prepared_ = {op.kind, program_for(plan), {}};
   Call& call = prepared_.call;
   call.count = request.count;
   call.element_bytes = size_of(request.type);
@@ -146,7 +154,7 @@ void Runner::prepare_anew(Operation& op) {
 }
 
 // Where peers find the call's buffers.
-void Runner::locate_buffers(Operation& op) const {
+void Runner::locate_buffers(const Operation& op, Call& call) const {
   const auto locate = [](const void* data, std::size_t bytes) {
     MemoryAddress at{.local = static_cast<const std::byte*>(data)};
     if (const auto place = find_segment(data, bytes)) {
@@ -155,11 +163,11 @@ void Runner::locate_buffers(Operation& op) const {
     }
     return at;
   };
-  Call& call = op.call;
   const auto input_blocks = static_cast<std::size_t>(op.plan->schedule->input_blocks);
   call.sequence = op.record.sequence;
-  call.input_at = locate(op.request.input, call.count * call.element_bytes * input_blocks);
-  call.output_at = op.request.output == op.request.input ? call.input_at : locate(op.request.output, call.output_bytes);
+  call.input_at = locate(op.request->input, call.count * call.element_bytes * input_blocks);
+  call.output_at =
+      op.request->output == op.request->input ? call.input_at : locate(op.request->output, call.output_bytes);
 }
 
 std::byte* Runner::scratch(std::size_t bytes) {

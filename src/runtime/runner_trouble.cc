@@ -119,8 +119,8 @@ void Runner::fail(Operation& op, const Error& error) {
 
 // The caller gets its buffers back although the operation failed: peers that touch them stop now.
 void Runner::revoke(const Operation& op) {
-  if (op.phase != Operation::Phase::running || !op.call.direct) return;
-  op.call.flags->revoked.store(1, std::memory_order_seq_cst);
+  if (op.phase != Operation::Phase::running || !op.call->direct) return;
+  op.call->flags->revoked.store(1, std::memory_order_seq_cst);
   const Clock::time_point now = Clock::now();
   for (int rank = 0; rank < station_.size; ++rank) {
     Transport* const transport = station_.transport_of[static_cast<std::size_t>(rank)];
