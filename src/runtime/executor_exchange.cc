@@ -4,6 +4,7 @@
 // Nobody acknowledges in it (the schedule proves that slots are free in time), nothing depends on lanes or places, so
 // what is left is: publish the input, look for one message after the other, reduce them all into the output. Messages
 // and bits are those of the general loop; tests/runtime/lowering_test.cc runs both.
+#include <algorithm>
 #include <cstring>
 
 #include "src/runtime/executor.h"
@@ -16,6 +17,35 @@ namespace {
 
 // Looks at a message this often before the caller is asked whether to go on waiting.
 constexpr int kPolls = 16;
+
+// Lines that are asked for ahead; more of them would only be in each other's way.
+constexpr std::size_t kAhead = 16;
+constexpr std::size_t kLine = 64;
+
+template <class Ask>
+void each_line(const SlotHeader& slot, std::size_t bytes, Ask ask) {
+  const std::byte* const first = reinterpret_cast<const std::byte*>(&slot);
+  ask(first);
+  if (bytes <= kInlineBytes) return;
+  const std::size_t lines = std::min((bytes + kLine - 1) / kLine, kAhead);
+  for (std::size_t i = 1; i <= lines; ++i) ask(first + i * kLine);
+}
+
+// Asks for the payload of a message that has arrived: the code between here and its use takes as long as the lines do.
+void fetch(const SlotHeader& slot, std::size_t bytes) {
+  each_line(slot, bytes, [](const std::byte* line) { __builtin_prefetch(line); });
+}
+
+// Takes the lines that the next message will be written to back from their readers, while this call waits anyway.
+void claim(const SlotHeader& slot, std::size_t bytes) {
+  each_line(slot, bytes, [](const std::byte* line) {
+#if defined(__x86_64__)
+    asm volatile("prefetchw %0" : : "m"(*line));  // what the builtin becomes only where it is told of the instruction
+#else
+    __builtin_prefetch(line, 1);
+#endif
+  });
+}
 
 }  // namespace
 
@@ -34,6 +64,7 @@ Execution::State Execution::exchange() {
     int polls = 0;
     while (end.slot->stamp.load(std::memory_order_acquire) != expected)
       if (++polls == kPolls) return state;
+    fetch(*end.slot, call_->count * call_->element_bytes);
     state = State::moved;
     if (end.slot->fingerprint == call_->fingerprint) continue;
     mismatched_rank_ = end.writer;
@@ -57,6 +88,7 @@ void Execution::publish() {
   end.slot->stamp.store(stamp_of(epoch_, end.next), std::memory_order_release);
   end.pass();
   for (const PeerMemory& reader : end.readers) reader.wake();
+  claim(*end.slot, bytes);
 }
 
 void Execution::finish_exchange() {
