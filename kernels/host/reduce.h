@@ -140,20 +140,22 @@ struct Reduction {
     return 0;
   }
 
-  // Whole lines past the caches, where every output can stream and prescale and postdivide do not count: returns where
+  // Blocks where prescale and postdivide do not count and the outputs are alike, all to stream or none: returns where
   // it stopped. The pointers are copied, since for all the compiler knows every store might change them; reading them
-  // again for every line would leave fewer lines in flight.
-  static constexpr std::size_t kMostStreams = 16;
-  TUTTI_INLINE std::size_t stream(std::size_t at, std::size_t bytes) const {
-    if (ins() > kMostStreams || outs() > kMostStreams) return at;
-    const std::byte* from[kIns != 0 ? kIns : kMostStreams];
-    std::byte* to[kOuts != 0 ? kOuts : kMostStreams];
-    for (std::size_t i = 0; i < ins(); ++i) from[i] = operands.in[i].data;
-    for (std::size_t o = 0; o < outs(); ++o) {
-      to[o] = operands.out[o].data;
-      if (!operands.out[o].streaming || reinterpret_cast<std::uintptr_t>(to[o] + at) % kStep != 0) return at;
-    }
+  // again for every block would leave fewer lines in flight.
+  static constexpr std::size_t kMostAlike = 16;
+  template <bool kStreaming>
+  TUTTI_INLINE std::size_t blocks_alike(std::size_t at, std::size_t bytes) const {
     const std::size_t ins = this->ins(), outs = this->outs();
+    if (ins > kMostAlike || outs > kMostAlike) return at;
+    const std::byte* from[kIns != 0 ? kIns : kMostAlike];
+    std::byte* to[kOuts != 0 ? kOuts : kMostAlike];
+    for (std::size_t i = 0; i < ins; ++i) from[i] = operands.in[i].data;
+    for (std::size_t o = 0; o < outs; ++o) {
+      to[o] = operands.out[o].data;
+      if (operands.out[o].streaming != kStreaming) return at;
+      if (kStreaming && reinterpret_cast<std::uintptr_t>(to[o] + at) % kStep != 0) return at;
+    }
     for (; bytes - at >= kUnroll * kStep; at += kUnroll * kStep) {
       Value value[kUnroll];
       for (int v = 0; v < kUnroll; ++v) value[v] = Element::widen(load<Stored>(from[0] + at + v * kStep));
@@ -163,7 +165,11 @@ struct Reduction {
       Stored stored[kUnroll];
       for (int v = 0; v < kUnroll; ++v) stored[v] = Element::narrow(value[v]);
       for (std::size_t o = 0; o < outs; ++o)
-        for (int v = 0; v < kUnroll; ++v) Isa::stream(to[o] + at + v * kStep, stored[v]);
+        for (int v = 0; v < kUnroll; ++v)
+          if constexpr (kStreaming)
+            Isa::stream(to[o] + at + v * kStep, stored[v]);
+          else
+            store(to[o] + at + v * kStep, stored[v]);
     }
     return at;
   }
@@ -178,8 +184,8 @@ struct Reduction {
       block<1>(at);
       at += kStep;
     }
-    if constexpr (kIns != 1 && !kScaled)
-      if (outs() != 0 && operands.out[0].streaming) at = stream(at, bytes);
+    if constexpr (!kScaled)
+      if (outs() != 0) at = operands.out[0].streaming ? blocks_alike<true>(at, bytes) : blocks_alike<false>(at, bytes);
     while (bytes - at >= kStep) {
       if (at >= head && bytes - at >= kUnroll * kStep) {
         block<kUnroll>(at);

@@ -80,9 +80,14 @@ void Execution::publish() {
   const CompiledStep& step = program_->code.steps[0];
   const std::size_t bytes = call_->count * call_->element_bytes;
   SendEnd& end = *program_->sends[0];
-  program_->inputs[0] = {call_->input, scales(program_->code.operands[step.in_begin])};
-  program_->outputs[0] = {Ring::payload(*end.slot, bytes), false};
-  combine(step, 1, 1, bytes);
+  std::byte* const payload = Ring::payload(*end.slot, bytes);
+  if (scales(program_->code.operands[step.in_begin])) {
+    program_->inputs[0] = {call_->input, true};
+    program_->outputs[0] = {payload, false};
+    combine(step, 1, 1, bytes);
+  } else if (bytes != 0) {
+    std::memcpy(payload, call_->input, bytes);
+  }
   end.slot->size = static_cast<std::uint32_t>(bytes);
   end.slot->fingerprint = call_->fingerprint;
   end.slot->stamp.store(stamp_of(epoch_, end.next), std::memory_order_release);
@@ -106,7 +111,10 @@ void Execution::finish_exchange() {
     }
   }
   program_->outputs[0] = {call_->output, call_->streaming};
-  combine(step, ins, 1, bytes);
+  if (ins == 1 || bytes == 0) return combine(step, ins, 1, bytes);
+  const std::span<const ReduceInput> in(program_->inputs.data(), ins);
+  call_->reduce(
+      {in, {program_->outputs.data(), 1}, call_->count, call_->prescale, step.postscale ? call_->postdivide : 1});
 }
 
 }  // namespace tutti::runtime
