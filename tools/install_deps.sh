@@ -30,7 +30,8 @@ usage() {
 usage: tools/install_deps.sh [-n] [-p] [-h]
 Installs the Debian packages that Tutti needs and that are missing, as root or through sudo.
   -n   install nothing: print the command that would be run; exit status 1 if anything is missing
-  -p   also the optional libraries that bench/peers measures Tutti against: Open MPI, MPICH, Gloo
+  -p   also the optional libraries that bench/peers measures Tutti against and that Debian
+       has: Open MPI, MPICH, Gloo
   -h   this help
 END
 }

@@ -10,7 +10,6 @@
 #include <gloo/transport/tcp/device.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -21,17 +20,11 @@
 
 namespace {
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr || *value == '\0') throw std::runtime_error(std::string(name) + " is not set; run.py sets it");
-  return value;
-}
-
 std::shared_ptr<gloo::Context> connect(int rank, int ranks) {
   gloo::transport::tcp::attr attributes;
   attributes.iface = "lo";
   std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(attributes);
-  gloo::rendezvous::FileStore store(variable("GLOO_STORE"));
+  gloo::rendezvous::FileStore store(tutti::peers::variable("GLOO_STORE"));
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
   context->connectFullMesh(store, device);
   return context;

@@ -137,6 +137,14 @@ Settings Settings::from_arguments(int argc, char** argv) {
   return settings;
 }
 
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') fail(std::string(name) + " is not set; run.py sets it");
+  return value;
+}
+
+bool ranks_share_cores(int ranks) { return ranks > sysconf(_SC_NPROCESSORS_ONLN); }
+
 void bind_to_core(int index) {
   cpu_set_t usable;
   if (sched_getaffinity(0, sizeof usable, &usable) != 0) return;
@@ -152,9 +160,7 @@ void bind_to_core(int index) {
 }
 
 ControlPage::ControlPage(const std::string& path, int rank, int ranks)
-    : rank_(rank),
-      ranks_(ranks),
-      polls_before_yield_(ranks > sysconf(_SC_NPROCESSORS_ONLN) ? kPollsOnSharedCore : kPollsOnOwnCore) {
+    : rank_(rank), ranks_(ranks), polls_before_yield_(ranks_share_cores(ranks) ? kPollsOnSharedCore : kPollsOnOwnCore) {
   if (ranks < 1 || ranks > kMostRanks || rank < 0 || rank >= ranks)
     fail("rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " ranks; valid: 1 to 64 ranks");
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -190,6 +196,17 @@ void ControlPage::max_each(std::vector<double>& values) {
     for (int rank = 0; rank < ranks_; ++rank)
       for (std::size_t i = 0; i < count; ++i)
         values[begin + i] = std::max(values[begin + i], layout_->cells[rank].values[i]);
+    barrier();  // nobody overwrites what another has yet to read
+  }
+}
+
+void ControlPage::all_gather(const void* mine, std::size_t bytes, void* all) {
+  for (std::size_t begin = 0; begin < bytes; begin += sizeof(Cell)) {
+    const std::size_t part = std::min(sizeof(Cell), bytes - begin);
+    std::memcpy(layout_->cells[rank_].values, static_cast<const char*>(mine) + begin, part);
+    barrier();
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks_); ++rank)
+      std::memcpy(static_cast<char*>(all) + rank * bytes + begin, layout_->cells[rank].values, part);
     barrier();  // nobody overwrites what another has yet to read
   }
 }

@@ -50,17 +50,23 @@ struct Settings {
   bool touched = true;
   bool untouched = true;
   int ranks = 0;              // of a program that starts its ranks itself; 0: a launcher has started them
-  bool bind = false;          // such a program binds its ranks to cores
+  bool bind = false;          // a program that no launcher binds does it itself
   bool tutti_memory = false;  // of tutti_bench: buffers of tutti::alloc
 
   // Throws std::runtime_error that names the flag, its value and the valid ones.
   static Settings from_arguments(int argc, char** argv);
 };
 
+// Of a program whose ranks run.py starts itself: RANK or WORLD_SIZE, or another variable that it sets. Throws
+// std::runtime_error when it is not set.
+std::string variable(const char* name);
+
 // Binds the calling thread to the index-th core that it may use, counted round and round.
 void bind_to_core(int index);
+bool ranks_share_cores(int ranks);  // more ranks than cores: who waits should give its core away
 
-// Barrier and exchange of figures in a file that all ranks map; made (empty) by the driver, one per launch.
+// Barrier and exchange of figures and of libraries' addresses in a file that all ranks map; made (empty) by the driver,
+// one per launch.
 class ControlPage {
  public:
   // Blocks until all ranks have mapped it. Throws std::runtime_error, also from the calls below when a rank stays away
@@ -77,6 +83,8 @@ class ControlPage {
   double max(double value);                    // the same number on every rank
   double sum(double value);                    // likewise
   void max_each(std::vector<double>& values);  // element by element; as many values on every rank
+  // Rank r's `bytes` at `mine` to all + r * bytes, on every rank; as many bytes on every rank.
+  void all_gather(const void* mine, std::size_t bytes, void* all);
 
  private:
   static constexpr std::size_t kCellValues = 512;

@@ -87,8 +87,8 @@ def package_version(package):
     return output_of("dpkg-query", "-W", "-f", "${Version}", package) or "of unknown version"
 
 
-def versions(columns):
-    """Names and versions of what is measured, for the columns that are."""
+def versions(columns, folder):
+    """Names and versions of what is measured, for the columns that are, by the programs in `folder`."""
     unknown = ["of unknown version"]
     found = ["Tutti " + (output_of("git", "describe", "--always", "--dirty") or unknown[0])]
     if "openmpi" in columns:
@@ -100,17 +100,21 @@ def versions(columns):
         found.append("MPICH " + (number or unknown)[0])
     if "gloo" in columns:
         found.append("Gloo " + package_version("libgloo0"))
+    for column, name in (("ucc", "UCC"), ("oneccl", "oneCCL")):
+        if column in columns:
+            number = output_of(os.path.join(folder, f"{column}_bench"), "--version")
+            found.append(f"{name} {number or unknown[0]}")
     return found
 
 
-def conditions(columns):
+def conditions(columns, folder=""):
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
     return {
         "cpu": models[0] if models else platform.machine(),
         "cores": cores(),
         "kernel": platform.system() + " " + platform.release(),
-        "versions": versions(columns),
+        "versions": versions(columns, folder),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "command": shlex.join([os.path.relpath(sys.argv[0], REPOSITORY)] + sys.argv[1:]),
     }

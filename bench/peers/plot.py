@@ -7,7 +7,7 @@ from settings import COLUMNS, KIB, MIB, OWN
 WIDTH, HEIGHT = 620, 440
 LEFT, RIGHT, TOP, BOTTOM = 62, 150, 34, 48  # margins; the legend stands on the right
 COLOURS = {"tutti": "#c0392b", "threads": "#e67e22", "alloc": "#d4ac0d", "openmpi": "#2471a3", "mpich": "#1e8449",
-           "gloo": "#7d3c98", "staged": "#555555", "mapped": "#999999"}
+           "gloo": "#7d3c98", "ucc": "#148f77", "oneccl": "#935116", "staged": "#555555", "mapped": "#999999"}
 
 
 class LogScale:

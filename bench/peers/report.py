@@ -16,10 +16,10 @@ METHOD = ("All-reduce of float32, sum, between processes of one host; microsecon
           "rounds' launches. A column's figure at a size is that of its best setting there. All data were compared "
           "exactly.")
 
-README = ("The same all-reduce of float32 (sum, between processes) through Tutti, Open MPI, MPICH and Gloo, by "
-          "turns, with one timing method and all data compared exactly; the best peer at its best setting, and a "
-          "hand-written all-reduce for ordinary memory (staged) as the bound. Every rank writes its input before "
-          "each call and reads its output after it; only the call is timed. Microseconds, medians of rounds:")
+README = ("The same all-reduce of float32 (sum, between processes) through {}, by turns, with one timing method and all "
+          "data compared exactly; the best peer at its best setting, and a hand-written all-reduce for ordinary memory "
+          "(staged) as the bound. Every rank writes its input before each call and reads its output after it; only the "
+          "call is timed. Microseconds, medians of rounds:")
 
 
 def size_text(size):
@@ -230,7 +230,8 @@ class Report:
     def readme(self):
         """The short form."""
         facts = self.facts_text()
-        lines = [README, ""]
+        names = [COLUMNS[column] for column in columns_present(self.summary) if column in ("tutti", *PEERS)]
+        lines = [README.format(", ".join(names[:-1]) + " and " + names[-1]), ""]
         lines += glance(self.summary, self.given).markdown() + ["", " ".join(facts) + " Made by", "",
                                                                 f"    {self.facts['command']}", ""]
         counts = verdict_counts(self.verdicts, self.given.variants[0])

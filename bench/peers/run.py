@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Measures Tutti, Open MPI, MPICH, Gloo and hand-written references: all-reduce of float32, sum, on this host.
+"""Measures Tutti, Open MPI, MPICH, Gloo, UCC, oneCCL and hand-written references: all-reduce of float32, sum, on this
+host.
 
 The programs beside this file do the timing (harness.h says how). This driver starts them by turns, round after round
 (A B C ... A B C ...), so that what disturbs the machine disturbs all alike, and reports the median of the rounds. It
-needs only Python; the peers come from Debian's packages (tools/install_deps.sh -p).
+needs only Python; the peers come from Debian's packages (tools/install_deps.sh -p), but for UCC and oneCCL.
 
     bench/peers/run.py --bin build/bin --json peers.json --html report.html --markdown peers.md
 
@@ -24,7 +25,7 @@ from flags import list_of, one_of, size_from, whole  # noqa: E402
 from launch import launch  # noqa: E402
 from report import Report  # noqa: E402
 from results import ROUNDS_ASKED, summarise, verdicts  # noqa: E402
-from settings import COLUMNS, KIB, MIB, PACKAGES, PEERS, SETTINGS, missing  # noqa: E402
+from settings import COLUMNS, KIB, MIB, NEEDS, PEERS, SETTINGS, missing  # noqa: E402
 
 DEFAULT_SIZES = [8, 64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
 QUICK_SIZES = [8, 4 * KIB, 256 * KIB]
@@ -165,10 +166,10 @@ def runnable(given):
     found = []
     for key in given.settings:
         lacking = missing(SETTINGS[key], given.bin)
-        package = PACKAGES.get(SETTINGS[key].column)
+        need = NEEDS.get(SETTINGS[key].column)
         if lacking:
             say(f"run.py: without {key}: no {' and no '.join(lacking)} ({given.bin})" +
-                (f"; packages {package}" if package else ""))
+                (f"; {need}" if need else ""))
         else:
             found.append(key)
     return found
@@ -189,12 +190,13 @@ def main():
         sys.exit("run.py: Tutti's own programs are missing; build the targets tutti_command and tutti_bench")
     columns = {SETTINGS[key].column for key in settings}
     if not columns & set(PEERS):
-        say("run.py: neither Open MPI nor MPICH nor Gloo can run here: nothing to compare with, skipped")
+        say(f"run.py: none of {', '.join(COLUMNS[peer] for peer in PEERS)} can run here: nothing to compare with, "
+            "skipped")
         return SKIPPED
     machine.adopt_orphans()
     if given.priority:
         machine.take_priority()
-    facts = machine.conditions(columns)
+    facts = machine.conditions(columns, given.bin)
     say(f"{facts['cpu']}, {facts['cores']} cores; {'; '.join(facts['versions'])}")
     print_estimate(settings, given)
     rounds = Rounds(given, settings)

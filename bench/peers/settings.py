@@ -22,6 +22,9 @@ RELEASE_GATHER = tuple((f"MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM", "releas
                        for collective in ("ALLREDUCE", "REDUCE", "BCAST", "BARRIER")) + tuple(
     (f"MPIR_CVAR_{collective}_INTRANODE_BUFFER_TOTAL_SIZE", str(MIB)) for collective in ("REDUCE", "BCAST"))
 
+NO_WORKER = (("CCL_ATL_TRANSPORT", "ofi"), ("CCL_ATL_SHM", "1"), ("CCL_WORKER_OFFLOAD", "0"))
+SELF_STARTED = "a process per rank, bound likewise; a caller that yields where ranks share cores; "
+
 SETTINGS = {setting.key: setting for setting in (
     Setting("tutti", "tutti", "tutti_bench", "`tutti run`, ordinary memory; bound to cores where each rank has one"),
     Setting("tutti-alloc", "alloc", "tutti_bench", "`tutti run`, memory of `tutti::alloc`, which all ranks can reach; "
@@ -38,16 +41,26 @@ SETTINGS = {setting.key: setting for setting in (
             " ".join(f"`{name}={value}`" for name, value in RELEASE_GATHER), (), RELEASE_GATHER),
     Setting("gloo", "gloo", "gloo_bench", "a process per rank, TCP over loopback, sleeping; its default ring and its "
             "halving-doubling"),
+    Setting("ucc-knomial", "ucc", "ucc_bench", SELF_STARTED + "persistent collectives posted again; "
+            "`UCC_TL_UCP_TUNE=allreduce:@knomial:inf`", environment=(("UCC_TL_UCP_TUNE", "allreduce:@knomial:inf"),)),
+    Setting("ucc-sra", "ucc", "ucc_bench", SELF_STARTED + "persistent collectives posted again; "
+            "`UCC_TL_UCP_TUNE=allreduce:@sra_knomial:inf`",
+            environment=(("UCC_TL_UCP_TUNE", "allreduce:@sra_knomial:inf"),)),
+    Setting("oneccl", "oneccl", "oneccl_bench", SELF_STARTED + "libfabric, without its worker thread: " +
+            " ".join(f"`{name}={value}`" for name, value in NO_WORKER), environment=NO_WORKER),
     Setting("limit", "staged", "limit_bench", "hand-written references (`bench/peers/reference.h`), bound to cores"),
 )}
 
-# Columns of the tables, and the distribution's packages that a column needs.
-COLUMNS = {"tutti": "Tutti", "openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo", "staged": "staged reference",
+# Columns of the tables, and the distribution's packages (or CMake's variables for the prefix) that a column needs.
+COLUMNS = {"tutti": "Tutti", "openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo", "ucc": "UCC",
+           "oneccl": "oneCCL", "staged": "staged reference",
            "alloc": "Tutti, tutti::alloc", "threads": "Tutti, threads", "mapped": "mapped reference"}
 LAUNCHED_BY_TUTTI = ("tutti", "tutti-alloc")
 OWN = ("tutti", "alloc", "threads")
-PEERS = ("openmpi", "mpich", "gloo")
-PACKAGES = {"openmpi": "openmpi-bin libopenmpi-dev", "mpich": "mpich libmpich-dev", "gloo": "libgloo-dev"}
+PEERS = ("openmpi", "mpich", "gloo", "ucc", "oneccl")
+NEEDS = {"openmpi": "packages openmpi-bin libopenmpi-dev", "mpich": "packages mpich libmpich-dev",
+         "gloo": "package libgloo-dev", "ucc": "CMake variable TUTTI_UCC_ROOT",
+         "oneccl": "CMake variable TUTTI_ONECCL_ROOT"}
 
 
 def column_of(setting, algorithm):
@@ -70,7 +83,8 @@ def missing(setting, folder):
 
 
 def clean_environment():
-    foreign = ("OMPI_", "PMI_", "PMIX_", "MPIR_", "HYDRA_", "UCX_", "SLURM_", "TUTTI_", "GLOO_", "MASTER_")
+    foreign = ("OMPI_", "PMI_", "PMIX_", "MPIR_", "HYDRA_", "UCX_", "UCC_", "CCL_", "FI_", "SLURM_", "TUTTI_", "GLOO_",
+               "MASTER_")
     exact = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
     return {name: value for name, value in os.environ.items() if not name.startswith(foreign) and name not in exact}
 
@@ -98,7 +112,9 @@ def commands(setting, ranks, given, folder):
             program = ["sh", "-c", 'echo -20 >/proc/self/autogroup; exec "$@"', "sh", *program]
         return [([launcher("mpich"), "-launcher", "fork", *setting.arguments, "-n", str(ranks), *program],
                  environment)]
-    store = os.path.join(folder, "store")
-    os.mkdir(store)
-    return [(program, {**environment, "RANK": str(rank), "WORLD_SIZE": str(ranks), "GLOO_STORE": store})
-            for rank in range(ranks)]
+    if setting.column == "gloo":
+        environment["GLOO_STORE"] = os.path.join(folder, "store")
+        os.mkdir(environment["GLOO_STORE"])
+    else:
+        program += ["--bind", str(int(own_cores))]
+    return [(program, {**environment, "RANK": str(rank), "WORLD_SIZE": str(ranks)}) for rank in range(ranks)]

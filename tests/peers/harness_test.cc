@@ -172,6 +172,26 @@ TEST_CASE("of every sample the slowest rank's time counts") {
   }));
 }
 
+TEST_CASE("bytes of all ranks are gathered in their order, also more than one exchange holds") {
+  const Folder folder;
+  const std::string path = folder.file("page");
+  const auto byte_of = [](std::size_t i, int rank) {
+    return static_cast<unsigned char>(i * 7 + i / 251 + 100U * rank);
+  };
+  CHECK(in_processes(3, [&](int rank) {
+    ControlPage page(path, rank, 3);
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{4096}, std::size_t{4097}, std::size_t{10'000}}) {
+      std::vector<unsigned char> mine(bytes), all(3 * bytes + 1, 0xee);
+      for (std::size_t i = 0; i < bytes; ++i) mine[i] = byte_of(i, rank);
+      page.all_gather(mine.data(), bytes, all.data());
+      for (std::size_t i = 0; i < 3 * bytes; ++i)
+        if (all[i] != byte_of(i % bytes, static_cast<int>(i / bytes))) return false;
+      if (all.back() != 0xee) return false;
+    }
+    return true;
+  }));
+}
+
 TEST_CASE("the figure is the median of the samples") {
   Row row;
   summarise_samples({5, 1, 3, 100, 2}, row);

@@ -7,8 +7,9 @@ import sys
 
 sys.path.insert(0, sys.argv[1])
 from documents import wrapped  # noqa: E402
+from plot import COLOURS  # noqa: E402
 from results import judge, RULES, summarise  # noqa: E402
-from settings import commands, SETTINGS  # noqa: E402
+from settings import COLUMNS, commands, SETTINGS  # noqa: E402
 
 failures = []
 
@@ -68,6 +69,23 @@ for key in ("tutti", "tutti-alloc"):
     command = commands(SETTINGS[key], 2, given, "/folder")[0][0]
     check(f"memory of {key}", (command[:4], "--memory" in command),
           (["/bin/tutti", "run", "-n", "2"], key == "tutti-alloc"))
+
+# UCC and oneCCL are peers like the others, the better of UCC's settings counts, and each rank is a process of its own.
+found = verdict("Tutti / best peer", 8, rows("tutti", seven, 8), rows("openmpi", [30.0] * 7, 8),
+                rows("ucc-knomial", [5.0] * 7, 8), rows("ucc-sra", [6.0] * 7, 8), rows("oneccl", [8.0] * 7, 8))
+check("best of UCC", (found["against"], found["candidate"], found["ratio"], found["state"]),
+      ("ucc", "ucc-knomial", 2.0, "misses"))
+check("oneCCL", verdict("Tutti / best peer", 8, rows("tutti", seven, 8), rows("oneccl", [20.0] * 7, 8))["against"],
+      "oneccl")
+for key, variable, value in (("ucc-knomial", "UCC_TL_UCP_TUNE", "allreduce:@knomial:inf"),
+                             ("ucc-sra", "UCC_TL_UCP_TUNE", "allreduce:@sra_knomial:inf"),
+                             ("oneccl", "CCL_WORKER_OFFLOAD", "0")):
+    started = commands(SETTINGS[key], 3, given, "/folder")
+    check(f"processes of {key}", [(command[0], command[-2:], environment["RANK"], environment["WORLD_SIZE"],
+                                   environment[variable]) for command, environment in started],
+          [("/bin/" + SETTINGS[key].program, ["--bind", "0"], str(rank), "3", value) for rank in range(3)])
+check("columns without a name or a colour", [column for column in {setting.column for setting in SETTINGS.values()}
+                                             if column not in COLUMNS or column not in COLOURS], [])
 
 # 1.5 is allowed below 1 KiB only.
 for size, state in ((256, "holds"), (KIB, "misses")):
