@@ -25,6 +25,17 @@ RELEASE_GATHER = tuple((f"MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM", "releas
 NO_WORKER = (("CCL_ATL_TRANSPORT", "ofi"), ("CCL_ATL_SHM", "1"), ("CCL_WORKER_OFFLOAD", "0"))
 SELF_STARTED = "a process per rank, bound likewise; a caller that yields where ranks share cores; "
 
+
+def as_words(environment):
+    return " ".join(f"`{name}={value}`" for name, value in environment)
+
+
+def ucc_setting(key, algorithm):
+    environment = (("UCX_TLS", "self,posix,cma"), ("UCC_TL_UCP_TUNE", f"allreduce:@{algorithm}:inf"))
+    return Setting(key, "ucc", "ucc_bench", SELF_STARTED + "persistent collectives posted again: " +
+                   as_words(environment), environment=environment)
+
+
 SETTINGS = {setting.key: setting for setting in (
     Setting("tutti", "tutti", "tutti_bench", "`tutti run`, ordinary memory; bound to cores where each rank has one"),
     Setting("tutti-alloc", "alloc", "tutti_bench", "`tutti run`, memory of `tutti::alloc`, which all ranks can reach; "
@@ -38,16 +49,13 @@ SETTINGS = {setting.key: setting for setting in (
     Setting("mpich", "mpich", "mpi_bench_mpich", "`mpiexec -launcher fork`"),
     Setting("mpich-gather", "mpich", "mpi_bench_mpich",
             "`mpiexec -launcher fork` with its shared-memory release-gather collectives: " +
-            " ".join(f"`{name}={value}`" for name, value in RELEASE_GATHER), (), RELEASE_GATHER),
+            as_words(RELEASE_GATHER), (), RELEASE_GATHER),
     Setting("gloo", "gloo", "gloo_bench", "a process per rank, TCP over loopback, sleeping; its default ring and its "
             "halving-doubling"),
-    Setting("ucc-knomial", "ucc", "ucc_bench", SELF_STARTED + "persistent collectives posted again; "
-            "`UCC_TL_UCP_TUNE=allreduce:@knomial:inf`", environment=(("UCC_TL_UCP_TUNE", "allreduce:@knomial:inf"),)),
-    Setting("ucc-sra", "ucc", "ucc_bench", SELF_STARTED + "persistent collectives posted again; "
-            "`UCC_TL_UCP_TUNE=allreduce:@sra_knomial:inf`",
-            environment=(("UCC_TL_UCP_TUNE", "allreduce:@sra_knomial:inf"),)),
+    ucc_setting("ucc-knomial", "knomial"),
+    ucc_setting("ucc-sra", "sra_knomial"),
     Setting("oneccl", "oneccl", "oneccl_bench", SELF_STARTED + "libfabric, without its worker thread: " +
-            " ".join(f"`{name}={value}`" for name, value in NO_WORKER), environment=NO_WORKER),
+            as_words(NO_WORKER), environment=NO_WORKER),
     Setting("limit", "staged", "limit_bench", "hand-written references (`bench/peers/reference.h`), bound to cores"),
 )}
 
