@@ -58,7 +58,7 @@ def flags():
     parser.add_argument("--settle", type=whole(0, 3600), default=3,
                         help="seconds to wait, at most, for an idle machine before a launch")
     parser.add_argument("--no-bind", action="store_true",
-                        help="do not bind Tutti's ranks to cores (mpirun binds its ranks when each has a core)")
+                        help="do not bind ranks to cores (see docs/peers.md)")
     parser.add_argument("--priority", action="store_true",
                         help="run before other sessions' programs, all peers alike; for root on a machine in use")
     parser.add_argument("--quick", action="store_true", help="one short round with 2 ranks, a check of the machinery")

@@ -23,7 +23,7 @@ RELEASE_GATHER = tuple((f"MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM", "releas
     (f"MPIR_CVAR_{collective}_INTRANODE_BUFFER_TOTAL_SIZE", str(MIB)) for collective in ("REDUCE", "BCAST"))
 
 NO_WORKER = (("CCL_ATL_TRANSPORT", "ofi"), ("CCL_ATL_SHM", "1"), ("CCL_WORKER_OFFLOAD", "0"))
-SELF_STARTED = "a process per rank, bound likewise; a caller that yields where ranks share cores; "
+SELF_STARTED = "a process per rank; a caller that yields where ranks share cores; "
 
 
 def as_words(environment):
@@ -37,11 +37,11 @@ def ucc_setting(key, algorithm):
 
 
 SETTINGS = {setting.key: setting for setting in (
-    Setting("tutti", "tutti", "tutti_bench", "`tutti run`, ordinary memory; bound to cores where each rank has one"),
-    Setting("tutti-alloc", "alloc", "tutti_bench", "`tutti run`, memory of `tutti::alloc`, which all ranks can reach; "
-            "bound likewise", options=("--memory", "tutti")),
+    Setting("tutti", "tutti", "tutti_bench", "`tutti run`, ordinary memory"),
+    Setting("tutti-alloc", "alloc", "tutti_bench", "`tutti run`, memory of `tutti::alloc`, which all ranks can reach",
+            options=("--memory", "tutti")),
     Setting("threads", "threads", "tutti_bench",
-            "ranks as threads of one process, whose memory all can reach; bound likewise"),
+            "ranks as threads of one process, whose memory all can reach"),
     Setting("openmpi", "openmpi", "mpi_bench_openmpi", "`mpirun --oversubscribe`"),
     Setting("openmpi-ucx", "openmpi", "mpi_bench_openmpi",
             "`mpirun --oversubscribe --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any`",
@@ -56,7 +56,7 @@ SETTINGS = {setting.key: setting for setting in (
     ucc_setting("ucc-sra", "sra_knomial"),
     Setting("oneccl", "oneccl", "oneccl_bench", SELF_STARTED + "libfabric, without its worker thread: " +
             as_words(NO_WORKER), environment=NO_WORKER),
-    Setting("limit", "staged", "limit_bench", "hand-written references (`bench/peers/reference.h`), bound to cores"),
+    Setting("limit", "staged", "limit_bench", "hand-written references (`bench/peers/reference.h`)"),
 )}
 
 # Columns of the tables, and the distribution's packages (or CMake's variables for the prefix) that a column needs.
@@ -104,25 +104,26 @@ def commands(setting, ranks, given, folder):
                "--loop-ms", str(given.loop_ms), "--point-ms", str(given.point_ms), "--variants",
                ",".join(given.variants), *setting.options]
     environment = {**clean_environment(), **dict(setting.environment)}
-    own_cores = not given.no_bind and ranks <= len(os.sched_getaffinity(0))
+    bind = not given.no_bind
     if setting.key in ("threads", "limit"):
-        bind = own_cores or setting.key == "limit"  # the references are bound also where ranks share cores
         return [(program + ["--ranks", str(ranks), "--bind", str(int(bind))], environment)]
     if setting.key in LAUNCHED_BY_TUTTI:
-        bind = ["--bind"] if own_cores else []
-        return [([os.path.join(given.bin, "tutti"), "run", "-n", str(ranks), *bind, "--", *program], environment)]
+        binding = ["--bind"] if bind else []
+        return [([os.path.join(given.bin, "tutti"), "run", "-n", str(ranks), *binding, "--", *program], environment)]
     if setting.column == "openmpi":
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        return [([launcher("openmpi"), *root, "--oversubscribe", *setting.arguments, "-np", str(ranks), *program],
-                 environment)]
+        binding = ["--map-by", "core", "--bind-to", "core:overload-allowed"] if bind else []
+        return [([launcher("openmpi"), *root, "--oversubscribe", *binding, *setting.arguments, "-np", str(ranks),
+                  *program], environment)]
     if setting.column == "mpich":
         if given.priority:  # its launcher makes a session of its own, which starts without the priority
             program = ["sh", "-c", 'echo -20 >/proc/self/autogroup; exec "$@"', "sh", *program]
-        return [([launcher("mpich"), "-launcher", "fork", *setting.arguments, "-n", str(ranks), *program],
+        binding = ["-bind-to", "core"] if bind else []
+        return [([launcher("mpich"), "-launcher", "fork", *binding, *setting.arguments, "-n", str(ranks), *program],
                  environment)]
     if setting.column == "gloo":
         environment["GLOO_STORE"] = os.path.join(folder, "store")
         os.mkdir(environment["GLOO_STORE"])
     else:
-        program += ["--bind", str(int(own_cores))]
+        program += ["--bind", str(int(bind))]
     return [(program, {**environment, "RANK": str(rank), "WORLD_SIZE": str(ranks)}) for rank in range(ranks)]

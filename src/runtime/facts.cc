@@ -68,6 +68,7 @@ Facts facts_of_this_rank(const Config& config, int rank, int size) {
   facts.hostname = hostname();
   const topology::Standing standing = topology::standing();
   facts.place = standing.place;
+  facts.cores = standing.cores;
   facts.usable_cores = standing.usable_cores;
   facts.scheduling_group = topology::scheduling_group();
   facts.barriers = register_for_barriers();
@@ -83,7 +84,7 @@ Facts facts_of_this_rank(const Config& config, int rank, int size) {
 Blob to_blob(const Facts& facts) {
   const topology::RankPlace& at = facts.place;
   Writer writer;
-  writer.text(facts.host).text(facts.hostname).text(facts.scheduling_group);
+  writer.text(facts.host).text(facts.hostname).text(facts.scheduling_group).text(topology::format_ranges(facts.cores));
   for (const int number : {at.package, at.numa, at.l3, at.core, facts.usable_cores, facts.barriers ? 1 : 0})
     writer.u32(static_cast<std::uint32_t>(number));
   writer.u64(facts.nonce).u64(facts.buffer_limit).text(facts.algorithm).text(facts.transport).text(facts.profile);
@@ -96,6 +97,7 @@ Facts facts_from_blob(const Blob& blob, int rank) {
   facts.host = reader.text();
   facts.hostname = reader.text();
   facts.scheduling_group = reader.text();
+  facts.cores = topology::parse_ranges(reader.text());
   topology::RankPlace& at = facts.place;
   for (int* const number : {&at.package, &at.numa, &at.l3, &at.core, &facts.usable_cores})
     *number = static_cast<int>(reader.u32());
@@ -105,7 +107,7 @@ Facts facts_from_blob(const Blob& blob, int rank) {
   facts.algorithm = reader.text();
   facts.transport = reader.text();
   facts.profile = reader.text();
-  if (!reader.complete())
+  if (!reader.complete() || facts.cores.empty())
     throw Error(ErrorCode::internal_error, "rank " + std::to_string(rank) + " sent facts that cannot be read: " +
                                                std::to_string(blob.size()) + " bytes");
   return facts;
@@ -143,18 +145,16 @@ planner::World world_of(const std::vector<Facts>& facts) {
     places.back().host = world.host_of_rank[rank];
   }
   world.order = topology::order_ranks(places);
-  // The planner reckons with the fullest host's cores; ranks may see different masks, the widest is the host's.
-  const int fullest = world.ranks_of_fullest_host();
-  std::map<int, int> ranks_on, cores_on;
-  for (std::size_t rank = 0; rank < facts.size(); ++rank) {
-    ++ranks_on[world.host_of_rank[rank]];
-    int& cores = cores_on[world.host_of_rank[rank]];
-    // Ranks that are bound to one core each bring that core; the others share what they see.
-    cores = facts[rank].place.core >= 0 ? cores + 1 : std::max(cores, facts[rank].usable_cores);
+  // The planner reckons with the fullest host's cores.
+  const auto fullest = static_cast<std::size_t>(world.ranks_of_fullest_host());
+  std::map<int, std::vector<topology::Standing>> ranks_on;
+  for (std::size_t rank = 0; rank < facts.size(); ++rank)
+    ranks_on[world.host_of_rank[rank]].push_back({places[rank], facts[rank].cores, facts[rank].usable_cores});
+  for (const auto& [host, ranks] : ranks_on) {
+    if (ranks.size() != fullest) continue;
+    const int cores = topology::usable_cores(ranks);
+    if (world.cores_per_host == 0 || cores < world.cores_per_host) world.cores_per_host = cores;
   }
-  for (const auto& [host, ranks] : ranks_on)
-    if (ranks == fullest && (world.cores_per_host == 0 || cores_on[host] < world.cores_per_host))
-      world.cores_per_host = cores_on[host];
   world.buffer_limit = facts[0].buffer_limit;
   for (const Facts& rank : facts) world.buffer_limit = std::min<std::size_t>(world.buffer_limit, rank.buffer_limit);
   world.forced_algorithm = facts[0].algorithm;

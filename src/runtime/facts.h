@@ -18,6 +18,7 @@ struct Facts {
   std::string hostname;  // for people
   topology::RankPlace place;
   std::string scheduling_group;  // topology::scheduling_group
+  std::vector<int> cores;        // topology::Standing
   int usable_cores = 1;
   bool barriers = false;    // register_for_barriers() has worked
   std::uint64_t nonce = 0;  // rank 0's names the communicator

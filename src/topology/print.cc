@@ -1,8 +1,11 @@
 // A Topology as text for people.
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <map>
+#include <set>
+#include <sstream>
 
 #include "src/base/env.h"
 #include "src/topology/topology.h"
@@ -103,6 +106,22 @@ std::string format_ranges(const std::vector<int>& sorted) {
     begin = end;
   }
   return text;
+}
+
+std::vector<int> parse_ranges(const std::string& text) {
+  constexpr int kMost = 1 << 20;
+  std::set<int> numbers;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) {
+    int first = -1, last = -1;
+    const char* const end = part.data() + part.size();
+    auto parsed = std::from_chars(part.data(), end, first);
+    last = first;
+    if (parsed.ptr != end && *parsed.ptr == '-') parsed = std::from_chars(parsed.ptr + 1, end, last);
+    if (parsed.ec != std::errc() || parsed.ptr != end || first < 0 || last < first || last >= kMost) return {};
+    for (int number = first; number <= last; ++number) numbers.insert(number);
+  }
+  return {numbers.begin(), numbers.end()};
 }
 
 std::string to_text(const Topology& topology) {

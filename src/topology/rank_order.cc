@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 namespace tutti::topology {
@@ -68,21 +69,23 @@ RankPlace here(const Topology& topology) {
 
 RankPlace here() { return here(detect()); }
 
-int ranks_per_core(int ranks, int cores) {
-  if (ranks <= 0 || cores <= 0) return 1;
-  return (ranks + cores - 1) / cores;
-}
-
-int ranks_per_core(const std::vector<RankPlace>& places, int host, int cores) {
-  int ranks = 0;
-  int most_bound = 0;
-  std::map<int, int> bound;  // core -> ranks bound to it
-  for (const RankPlace& place : places) {
-    if (place.host != host) continue;
-    ++ranks;
-    if (place.core >= 0) most_bound = std::max(most_bound, ++bound[place.core]);
+int usable_cores(const std::vector<Standing>& ranks) {
+  std::map<std::vector<int>, int> usable_of;  // a set of cores -> how many of them at once
+  std::set<int> all;
+  for (const Standing& rank : ranks) {
+    int& usable = usable_of[rank.cores];
+    usable = std::max(usable, rank.usable_cores);
+    all.insert(rank.cores.begin(), rank.cores.end());
   }
-  return std::max(most_bound, ranks_per_core(ranks, cores));
+  usable_of.try_emplace({all.begin(), all.end()}, static_cast<int>(all.size()));
+  double crowded = 0;  // ranks per core
+  for (const auto& [cores, usable] : usable_of) {
+    const auto inside = std::count_if(ranks.begin(), ranks.end(), [&cores = cores](const Standing& rank) {
+      return std::includes(cores.begin(), cores.end(), rank.cores.begin(), rank.cores.end());
+    });
+    crowded = std::max(crowded, static_cast<double>(inside) / std::max(1, usable));
+  }
+  return ranks.empty() ? 1 : std::max(1, static_cast<int>(static_cast<double>(ranks.size()) / crowded));
 }
 
 std::vector<int> share_of_pus(const Topology& topology, int index, int ranks) {

@@ -33,7 +33,8 @@ RankPlace here();
 // What a rank tells the others of where it runs.
 struct Standing {
   RankPlace place;
-  int usable_cores = 1;
+  std::vector<int> cores;  // on which it may run, ascending; each goes by the number of its lowest PU
+  int usable_cores = 1;    // fewer than those where a CPU quota says so
 };
 
 // Of the calling thread, for connecting: read from sysfs in a fraction of a millisecond, where detect() takes several;
@@ -45,11 +46,10 @@ Standing standing();
 std::optional<Standing> read_standing(const std::string& system, const std::vector<int>& pus,
                                       const std::optional<double>& cpu_quota);
 
-// How many ranks share a core at worst when `ranks` are spread evenly over `cores`; at least 1.
-int ranks_per_core(int ranks, int cores);
-
-// The same for one host of a job, with those ranks that are bound to a core counted where they are.
-int ranks_per_core(const std::vector<RankPlace>& places, int host, int cores);
+// How many cores the ranks of one host would have if all were as crowded as the most crowded of them; at least 1. That
+// are those who share a set of cores and nothing beyond it: of ranks bound to a core each, the ones on the fullest
+// core.
+int usable_cores(const std::vector<Standing>& ranks);
 
 // The PUs for the index-th of `ranks` ranks of a host, all bound: a run of neighbouring allowed cores each, sizes
 // differing by at most one; when there are fewer cores than ranks, one core each, dealt round robin.

@@ -1,7 +1,6 @@
 // Where the calling thread runs, from the lists of PUs in sysfs ("0-3,8"): hwloc reads the whole machine and loads its
 // plugins, which made up half of the time to connect.
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <set>
 
@@ -10,23 +9,12 @@
 namespace tutti::topology {
 namespace {
 
-constexpr int kMostPus = 1 << 20;
-
 // The numbers of a list in a file, ascending; none when there is no such file or it holds something else.
 std::vector<int> list_in(const std::string& file) {
   std::ifstream in(file);
-  std::set<int> numbers;
-  for (std::string part; std::getline(in, part, ',');) {
-    int first = -1, last = -1;
-    const char* const end = part.data() + part.size();
-    auto parsed = std::from_chars(part.data(), end, first);
-    last = first;
-    if (parsed.ptr != end && *parsed.ptr == '-') parsed = std::from_chars(parsed.ptr + 1, end, last);
-    const bool good = parsed.ec == std::errc() && (parsed.ptr == end || *parsed.ptr == '\n');
-    if (!good || first < 0 || last < first || last >= kMostPus) return {};
-    for (int number = first; number <= last; ++number) numbers.insert(number);
-  }
-  return {numbers.begin(), numbers.end()};
+  std::string line;
+  std::getline(in, line);
+  return parse_ranges(line);
 }
 
 // The lowest of `group`, its number, when all of `pus` are in it; else -1.
@@ -57,29 +45,35 @@ std::optional<Standing> read_standing(const std::string& system, const std::vect
                                       const std::optional<double>& cpu_quota) {
   if (pus.empty()) return std::nullopt;
   const auto folder = [&](int pu) { return system + "/cpu/cpu" + std::to_string(pu); };
-  std::size_t cores = 0;
+  Standing standing;
   std::set<int> counted;
   for (const int pu : pus) {
     if (counted.count(pu) != 0) continue;
     const std::vector<int> siblings = list_in(folder(pu) + "/topology/thread_siblings_list");
     if (!std::binary_search(siblings.begin(), siblings.end(), pu)) return std::nullopt;
     counted.insert(siblings.begin(), siblings.end());
-    ++cores;
+    standing.cores.push_back(siblings.front());
   }
+  std::sort(standing.cores.begin(), standing.cores.end());
   const std::string first = folder(pus.front());
   const std::vector<int> package = list_in(first + "/topology/core_siblings_list");
   if (package.empty()) return std::nullopt;
-  Standing standing;
   standing.place = {0, if_within(pus, package), numa_of(system, pus), if_within(pus, sharers_of_l3(first)),
                     if_within(pus, list_in(first + "/topology/thread_siblings_list"))};
-  standing.usable_cores = usable_cores(cores, cpu_quota);
+  standing.usable_cores = usable_cores(standing.cores.size(), cpu_quota);
   return standing;
 }
 
 Standing standing() {
   if (const auto read = read_standing("/sys/devices/system", allowed_pus(), cpu_quota())) return *read;
   const Topology machine = detect(Devices::skip);
-  return {here(machine), usable_cores(machine)};
+  std::vector<int> cores;
+  for (const int core : allowed_cores(machine)) {
+    const std::vector<int>& pus = machine.cores[static_cast<std::size_t>(core)].pus;
+    cores.push_back(pus.empty() ? core : pus.front());
+  }
+  std::sort(cores.begin(), cores.end());
+  return {here(machine), cores, usable_cores(machine)};
 }
 
 }  // namespace tutti::topology

@@ -100,7 +100,8 @@ std::string scheduling_group(const std::string& proc, const std::string& mount_p
 // For people: package > NUMA node > L3 > cores, then devices and notes; every line ends with a newline.
 std::string to_text(const Topology& topology);
 
-// "0-3,8" for {0, 1, 2, 3, 8}.
+// "0-3,8" for {0, 1, 2, 3, 8}, and back: the numbers in ascending order, none where the text is anything else.
 std::string format_ranges(const std::vector<int>& sorted);
+std::vector<int> parse_ranges(const std::string& text);
 
 }  // namespace tutti::topology

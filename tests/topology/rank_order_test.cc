@@ -41,16 +41,35 @@ TEST_CASE("ranks at the same or an unknown place keep their order, unknown place
   CHECK(order_ranks({}).empty());
 }
 
-TEST_CASE("ranks per core are rounded up and count bound ranks where they are") {
-  CHECK(ranks_per_core(8, 8) == 1);
-  CHECK(ranks_per_core(9, 8) == 2);
-  CHECK(ranks_per_core(64, 2) == 32);
-  CHECK(ranks_per_core(0, 0) == 1);
-  const std::vector<RankPlace> places{place(0, 0, 0, 0, 1), place(0, 0, 0, 0, 1), place(0, 0, 0, 0, 1),
-                                      place(0, 0, 0, 0, 0), place(1, 0, 0, 0, 1)};
-  CHECK(ranks_per_core(places, 0, 8) == 3);
-  CHECK(ranks_per_core(places, 1, 8) == 1);
-  CHECK(ranks_per_core(places, 0, 1) == 4);
+TEST_CASE("the cores of a host's ranks are counted where ranks are most crowded") {
+  const auto may_use = [](const std::vector<int>& cores, int usable = 0) {
+    return Standing{{}, cores, usable == 0 ? static_cast<int>(cores.size()) : usable};
+  };
+  const auto repeat = [](const Standing& rank, std::size_t times) { return std::vector<Standing>(times, rank); };
+  CHECK(usable_cores(std::vector<Standing>{}) == 1);
+  // Unbound: all cores, or what a quota leaves of them.
+  CHECK(usable_cores(repeat(may_use({0, 1, 2, 3}), 4)) == 4);
+  CHECK(usable_cores(repeat(may_use({0, 1, 2, 3}), 64)) == 4);
+  CHECK(usable_cores(repeat(may_use({0, 1, 2, 3}, 2), 4)) == 2);
+  // Bound to a core each.
+  CHECK(usable_cores(std::vector{may_use({0}), may_use({1}), may_use({2})}) == 3);
+  CHECK(usable_cores(std::vector{may_use({0}), may_use({1}), may_use({0}), may_use({1})}) == 2);
+  CHECK(usable_cores(std::vector{may_use({0}), may_use({1}), may_use({1}), may_use({1})}) == 1);
+  // Bound to some cores each: a core for each, and more.
+  CHECK(usable_cores(std::vector{may_use({0, 1}), may_use({2, 3}), may_use({4, 5}), may_use({6, 7})}) == 8);
+  CHECK(usable_cores(std::vector{may_use({0, 1}), may_use({0, 1}), may_use({2, 3}), may_use({2, 3})}) == 4);
+  // Crowded only together.
+  CHECK(usable_cores(std::vector{may_use({0, 1}), may_use({1, 2}), may_use({0, 2}), may_use({0, 1, 2})}) == 3);
+  // One goes where it likes, the others are stuck.
+  CHECK(usable_cores(std::vector{may_use({0, 1, 2, 3}), may_use({1}), may_use({1})}) == 1);
+}
+
+TEST_CASE("lists of numbers are read as they are written, and nothing else is") {
+  for (const std::vector<int>& numbers : {std::vector<int>{}, {0}, {0, 1, 2, 3, 8}, {5, 7, 9, 10}})
+    CHECK(parse_ranges(format_ranges(numbers)) == numbers);
+  CHECK(parse_ranges("8,0-3") == std::vector<int>{0, 1, 2, 3, 8});
+  for (const char* const bad : {"x", "1-", "3-2", "-1", "0,,1", "0-99999999", "1 ", "1;2"})
+    CHECK(parse_ranges(bad).empty());
 }
 
 TEST_CASE("ranks share the allowed cores evenly, neighbours together") {
