@@ -127,6 +127,7 @@ TEST_CASE("slots of a profile that the buffer limit has no room for are replaced
 
 TEST_CASE("ranks with different profiles agree: rank 0's counts") {
   std::vector<runtime::Facts> facts(3);
+  for (runtime::Facts& rank : facts) rank.cores = {0};
   facts[0].profile = to_text(made_up(3));
   Profile other = made_up(3);
   std::swap(other.tables[0].algorithm, other.tables[1].algorithm);
