@@ -1,6 +1,7 @@
 #include "src/planner/cost.h"
 
 #include <algorithm>
+#include <array>
 
 #include "src/schedule/wiring.h"
 
@@ -12,12 +13,38 @@ using schedule::Operand;
 using schedule::Step;
 using schedule::Wiring;
 
-// Time of one round in which every chunk has `bytes` bytes.
-struct RoundTime {
-  double path_us = 0;
-  double busy_us = 0;
+// One question to the model: a round in which every chunk has `bytes` bytes, with or without the cost of adding.
+struct Case {
+  double bytes = 0;
+  bool adds = true;
+};
+// An empty and a typical slice, and what the bytes of the latter cost without the additions.
+constexpr double kTypical = 32 << 10;
+constexpr std::array<Case, 3> kCases{{{0, true}, {kTypical, true}, {kTypical, false}}};
+using Times = std::array<double, kCases.size()>;  // of each case, us
+
+void add(Times& times, const Times& more) {
+  for (std::size_t c = 0; c < times.size(); ++c) times[c] += more[c];
+}
+void add(Times& times, double same) {
+  for (double& time : times) time += same;
+}
+void raise(Times& times, const Times& least) {
+  for (std::size_t c = 0; c < times.size(); ++c) times[c] = std::max(times[c], least[c]);
+}
+// A price of bytes for messages of `chunks` chunks.
+Times price(double us_per_byte, std::int32_t chunks) {
+  Times times{};
+  for (std::size_t c = 0; c < times.size(); ++c) times[c] = us_per_byte * (kCases[c].bytes * chunks);
+  return times;
+}
+
+struct RoundTimes {
+  Times path{};
+  Times busy{};
 };
 
+// Walks the Schedule once for all cases.
 class Walk {
  public:
   Walk(const Wiring& wiring, const schedule::Schedule& schedule, const World& world, const CostTable& table)
@@ -25,84 +52,106 @@ class Walk {
         schedule_(schedule),
         world_(world),
         table_(table),
-        order_(wiring.firing_order()),
-        share_(world.ranks_per_core()) {}
+        share_(world.ranks_per_core()),
+        one_host_(world.ranks_of_fullest_host() == world.ranks),
+        fetch_us_per_byte_(fetch_us_per_byte(1)),
+        shared_fetch_us_per_byte_(fetch_us_per_byte(share_)) {}
 
-  RoundTime run(double bytes) const {
-    std::vector<double> end(static_cast<std::size_t>(wiring_.size()), 0.0);
-    std::vector<double> free_at(schedule_.programs.size(), 0.0), busy(schedule_.programs.size(), 0.0);
-    std::vector<double> link_busy(schedule_.ports.size(), 0.0);
-    RoundTime time;
-    for (const int id : order_) {
+  RoundTimes run() const {
+    std::vector<Times> end(static_cast<std::size_t>(wiring_.size()), Times{});
+    std::vector<Times> free_at(schedule_.programs.size(), Times{}), busy(schedule_.programs.size(), Times{});
+    std::vector<Times> link_busy(schedule_.ports.size(), Times{});
+    RoundTimes time;
+    for (const int id : wiring_.firing_order()) {
+      const Step& step = wiring_.step(id);
       const auto rank = static_cast<std::size_t>(wiring_.place(id).rank);
-      double start = free_at[rank];
+      Times start = free_at[rank];
       const auto senders = wiring_.senders(id);
       for (std::size_t i = 0; i < senders.size(); ++i) {
         if (senders[i] < 0) continue;
-        const int port = wiring_.step(id).in[i].index;
+        const int port = step.in[i].index;
         const LinkCost& link = link_to(port, static_cast<int>(rank));
-        const double moved = link.beta_us_per_byte * bytes * wiring_.step(id).chunks;
-        link_busy[static_cast<std::size_t>(port)] += moved;
-        start = std::max(start, end[static_cast<std::size_t>(senders[i])] + moved + arrival_us(link));
+        Times arrival = price(link.beta_us_per_byte, step.chunks);
+        add(link_busy[static_cast<std::size_t>(port)], arrival);
+        for (std::size_t c = 0; c < arrival.size(); ++c)
+          arrival[c] = end[static_cast<std::size_t>(senders[i])][c] + arrival[c] + arrival_us(link);
+        raise(start, arrival);
       }
       // Earlier Steps of this rank have run: it runs them one after another, in this order.
-      const double work = step_us(id, bytes) * share_;
-      end[static_cast<std::size_t>(id)] = free_at[rank] = start + work;
-      busy[rank] += work;
-      time.path_us = std::max(time.path_us, start + work);
+      Times work = work_of(step, static_cast<int>(rank));
+      for (double& us : work) us *= share_;
+      add(busy[rank], work);
+      add(start, work);
+      end[static_cast<std::size_t>(id)] = free_at[rank] = start;
+      raise(time.path, start);
     }
-    for (const double us : busy) time.busy_us = std::max(time.busy_us, us);
-    for (const double us : link_busy) time.busy_us = std::max(time.busy_us, us);
-    if (share_ > 1) time.busy_us += table_.switch_us * share_;  // the ranks of a core take turns at least once a round
+    for (const Times& us : busy) raise(time.busy, us);
+    for (const Times& us : link_busy) raise(time.busy, us);
+    if (share_ > 1) add(time.busy, table_.switch_us * share_);  // the ranks of a core take turns at least once a round
     return time;
   }
 
  private:
   // What the Step costs its rank's core.
-  double step_us(int id, double chunk_bytes) const {
-    const Step& step = wiring_.step(id);
-    const int rank = wiring_.place(id).rank;
-    const double bytes = chunk_bytes * step.chunks;
-    double us = table_.step_us;
+  Times work_of(const Step& step, int rank) const {
+    Times us;
+    us.fill(table_.step_us);
     for (const Operand& operand : step.in) {
       if (operand.kind == Operand::Kind::local) {
-        us += table_.copy_us_per_byte * bytes;
+        add(us, price(table_.copy_us_per_byte, step.chunks));
         continue;
       }
-      if (schedule_.ports[static_cast<std::size_t>(operand.index)].acknowledged) us += table_.acknowledge_us;
-      us += &link_to(operand.index, rank) == &table_.remote
-                ? table_.remote_message_us + (table_.remote_us_per_byte + table_.copy_us_per_byte) * bytes
-                : table_.message_us + fetch_us_per_byte(operand.index) * bytes;
+      const schedule::Port& port = schedule_.ports[static_cast<std::size_t>(operand.index)];
+      if (port.acknowledged) add(us, table_.acknowledge_us);
+      const bool remote = crosses_hosts(port.writer, rank);
+      const double per_byte = remote                    ? table_.remote_us_per_byte + table_.copy_us_per_byte
+                              : port.readers.size() > 1 ? shared_fetch_us_per_byte_
+                                                        : fetch_us_per_byte_;
+      Times taking = price(per_byte, step.chunks);
+      add(taking, remote ? table_.remote_message_us : table_.message_us);
+      add(us, taking);
     }
-    if (step.in.size() > 1) us += table_.reduce_us_per_byte * bytes * static_cast<double>(step.in.size() - 1);
+    if (step.in.size() > 1) {
+      const Times adding = price(table_.reduce_us_per_byte, step.chunks);
+      for (std::size_t c = 0; c < us.size(); ++c)
+        if (kCases[c].adds) us[c] += adding[c] * static_cast<double>(step.in.size() - 1);
+    }
     for (const Destination& destination : step.out) {
-      us += table_.copy_us_per_byte * bytes;
-      if (destination.kind != Destination::Kind::send) continue;
-      bool local = false;
-      for (const int reader : schedule_.ports[static_cast<std::size_t>(destination.index)].readers) {
-        if (world_.crosses_hosts(rank, reader))
-          us += table_.remote_message_us + table_.remote_us_per_byte * bytes;
-        else
-          local = true;
-      }
-      if (local) us += table_.message_us;
+      add(us, price(table_.copy_us_per_byte, step.chunks));
+      if (destination.kind == Destination::Kind::send)
+        add_send(us, schedule_.ports[static_cast<std::size_t>(destination.index)], step.chunks);
     }
     return us;
   }
 
+  void add_send(Times& us, const schedule::Port& port, std::int32_t chunks) const {
+    bool local = one_host_ && !port.readers.empty();
+    if (!one_host_)
+      for (const int reader : port.readers) {
+        if (!crosses_hosts(port.writer, reader)) {
+          local = true;
+          continue;
+        }
+        Times sending = price(table_.remote_us_per_byte, chunks);
+        add(sending, table_.remote_message_us);
+        add(us, sending);
+      }
+    if (local) add(us, table_.message_us);
+  }
+
   // Of a message from a rank of this host. Where ranks share cores, some of their messages come from their own core,
-  // and what has several readers is fetched once for those of one core, who find it in its cache.
-  double fetch_us_per_byte(int port) const {
+  // and what has several readers is fetched once for the `takers` of one core, who find it in its cache.
+  double fetch_us_per_byte(double takers) const {
     if (share_ <= 1) return table_.fetch_us_per_byte;
     const double others = std::max(1.0, world_.ranks_of_fullest_host() - 1.0);
     const double from_elsewhere = std::max(0.0, 1 - (share_ - 1) / others);
-    const bool several = schedule_.ports[static_cast<std::size_t>(port)].readers.size() > 1;
-    return table_.copy_us_per_byte + table_.fetch_us_per_byte * from_elsewhere / (several ? share_ : 1);
+    return table_.copy_us_per_byte + table_.fetch_us_per_byte * from_elsewhere / takers;
   }
 
+  bool crosses_hosts(int a, int b) const { return !one_host_ && world_.crosses_hosts(a, b); }
   const LinkCost& link_to(int port, int reader) const {
     const int writer = schedule_.ports[static_cast<std::size_t>(port)].writer;
-    return world_.crosses_hosts(writer, reader) ? table_.remote : table_.local;
+    return crosses_hosts(writer, reader) ? table_.remote : table_.local;
   }
   // Between the end of a Step and the start of one that waited for its message.
   double arrival_us(const LinkCost& link) const { return link.alpha_us + (share_ > 1 ? table_.switch_us * share_ : 0); }
@@ -111,8 +160,9 @@ class Walk {
   const schedule::Schedule& schedule_;
   const World& world_;
   const CostTable& table_;
-  std::vector<int> order_;
-  double share_;
+  const double share_;
+  const bool one_host_;
+  const double fetch_us_per_byte_, shared_fetch_us_per_byte_;  // of messages to one reader, and to several
 };
 
 }  // namespace
@@ -147,17 +197,13 @@ Cost RoundCost::of(std::size_t rounds, std::size_t slice_bytes) const {
 
 RoundCost measure(const schedule::Schedule& schedule, const World& world, const CostTable& table) {
   // Longest paths are not linear in the bytes, but nearly so: a line through an empty and a typical slice serves.
-  constexpr double kTypical = 32 << 10;
   const Wiring wiring(schedule);
-  CostTable no_reduction = table;
-  no_reduction.reduce_us_per_byte = 0;
-  const Walk walk(wiring, schedule, world, table);
-  const RoundTime empty = walk.run(0), full = walk.run(kTypical);
-  const RoundTime moved = Walk(wiring, schedule, world, no_reduction).run(kTypical);
-  const auto line = [&](double RoundTime::*time) {
-    return RoundCost::Line{empty.*time, (moved.*time - empty.*time) / kTypical, (full.*time - moved.*time) / kTypical};
+  const RoundTimes time = Walk(wiring, schedule, world, table).run();
+  const auto line = [](const Times& us) {
+    const auto [empty, full, moved] = us;
+    return RoundCost::Line{empty, (moved - empty) / kTypical, (full - moved) / kTypical};
   };
-  return {line(&RoundTime::path_us), line(&RoundTime::busy_us)};
+  return {line(time.path), line(time.busy)};
 }
 
 }  // namespace tutti::planner

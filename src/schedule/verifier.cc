@@ -46,8 +46,9 @@ Verdict verify(const Schedule& schedule, const Contract& contract, int slots) {
     throw Error(ErrorCode::invalid_argument,
                 "verify: the number of slots is " + std::to_string(slots) + "; it must be at least 1.");
   if (auto fault = check_structure(schedule)) return refused(*fault);
-  check_shape(contract, schedule);
   const Wiring wiring(schedule);
+  if (auto fault = check_messages(schedule, wiring)) return refused(*fault);
+  check_shape(contract, schedule);
   const Receivers receivers(schedule, wiring);
   if (auto fault = check_progress(schedule, wiring, receivers, slots)) return refused(*fault);
   const Clocks clocks(wiring);
@@ -58,6 +59,14 @@ Verdict verify(const Schedule& schedule, const Contract& contract, int slots) {
   verdict.ok = true;
   verdict.safe = find_safety(schedule, wiring, clocks);
   return verdict;
+}
+
+Fault port_fault(int port, const std::string& what) {
+  return {FaultKind::structure, "Port " + std::to_string(port) + " " + what + "."};
+}
+
+Fault step_fault(const StepPlace& place, const std::string& what) {
+  return {FaultKind::structure, "At " + text_of(place) + ": " + what + ".", place};
 }
 
 std::string text_of(const StepPlace& place) {

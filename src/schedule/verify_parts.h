@@ -20,6 +20,10 @@ struct Fault {
 
 inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
+// Of structure.
+Fault port_fault(int port, const std::string& what);
+Fault step_fault(const StepPlace& place, const std::string& what);
+
 // "rank 2, lane 0, step 3"
 std::string text_of(const StepPlace& place);
 // "output chunk 7"
@@ -74,7 +78,10 @@ class Clocks {
   std::vector<int> clock_;          // [step][lane]: how many Steps of the lane come before or are it
 };
 
+// What can be said by looking at one Step or one port at a time; a Wiring may be made of what passes.
 std::optional<Fault> check_structure(const Schedule& schedule);
+// Both ends of every port; also of FaultKind::structure.
+std::optional<Fault> check_messages(const Schedule& schedule, const Wiring& wiring);
 std::optional<Fault> check_progress(const Schedule& schedule, const Wiring& wiring, const Receivers& receivers,
                                     int slots);
 std::optional<Fault> check_races(const Schedule& schedule, const Wiring& wiring, const Clocks& clocks,

@@ -1,7 +1,8 @@
 // The verifier's first part: everything that can be said by looking at one Step or one port at a time.
 #include <algorithm>
-#include <map>
+#include <deque>
 #include <tuple>
+#include <utility>
 
 #include "src/schedule/verify_parts.h"
 
@@ -12,12 +13,6 @@ using Maybe = std::optional<Fault>;
 using std::to_string;
 
 Fault schedule_fault(const std::string& what) { return {FaultKind::structure, "The schedule " + what + "."}; }
-Fault port_fault(int port, const std::string& what) {
-  return {FaultKind::structure, "Port " + to_string(port) + " " + what + "."};
-}
-Fault step_fault(const StepPlace& place, const std::string& what) {
-  return {FaultKind::structure, "At " + text_of(place) + ": " + what + ".", place};
-}
 
 int chunks_of(const Schedule& schedule, Buffer buffer) {
   return buffer == Buffer::input    ? schedule.input_chunks
@@ -45,31 +40,57 @@ Maybe check_frame(const Schedule& s) {
   return {};
 }
 
-Maybe check_ports(const Schedule& s) {
-  std::map<std::tuple<int, std::vector<std::int32_t>, int>, int> known;
-  for (int p = 0; p < static_cast<int>(s.ports.size()); ++p) {
-    const Port& port = s.ports[at(p)];
-    if (port.writer < 0 || port.writer >= s.ranks)
-      return port_fault(
-          p, "has rank " + to_string(port.writer) + " as its writer; valid are 0 to " + to_string(s.ranks - 1));
-    if (port.readers.empty()) return port_fault(p, "of rank " + to_string(port.writer) + " has no readers");
-    std::vector<std::int32_t> sorted = port.readers;
-    std::sort(sorted.begin(), sorted.end());
-    for (int reader : sorted) {
-      if (reader < 0 || reader >= s.ranks)
-        return port_fault(p,
-                          "has rank " + to_string(reader) + " as a reader; valid are 0 to " + to_string(s.ranks - 1));
-      if (reader == port.writer)
-        return port_fault(p, "of rank " + to_string(reader) + " has its own writer as a reader");
-    }
-    if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
-      return port_fault(p, "has rank " + to_string(*twice) + " as a reader twice");
-    const auto [same, is_new] = known.insert({{port.writer, sorted, port.channel}, p});
-    if (!is_new)
-      return port_fault(p, "of rank " + to_string(port.writer) + " has the writer, readers and channel of port " +
-                               to_string(same->second));
+Maybe check_readers(const Schedule& s, int p, std::vector<int>& read_by) {
+  const Port& port = s.ports[at(p)];
+  if (port.writer < 0 || port.writer >= s.ranks)
+    return port_fault(
+        p, "has rank " + to_string(port.writer) + " as its writer; valid are 0 to " + to_string(s.ranks - 1));
+  if (port.readers.empty()) return port_fault(p, "of rank " + to_string(port.writer) + " has no readers");
+  for (int reader : port.readers) {
+    if (reader < 0 || reader >= s.ranks)
+      return port_fault(p, "has rank " + to_string(reader) + " as a reader; valid are 0 to " + to_string(s.ranks - 1));
+    if (reader == port.writer) return port_fault(p, "of rank " + to_string(reader) + " has its own writer as a reader");
+    if (std::exchange(read_by[at(reader)], p) == p)
+      return port_fault(p, "has rank " + to_string(reader) + " as a reader twice");
   }
   return {};
+}
+
+// No two ports of equal writer, channel and set of readers. Builders make them in ascending order, which shows that
+// without a search.
+Maybe check_ports_differ(const Schedule& s) {
+  struct Key {
+    int port;
+    const std::vector<std::int32_t>* readers;
+  };
+  std::vector<Key> keys;
+  std::deque<std::vector<std::int32_t>> sorted;  // where a port's readers are not
+  for (int p = 0; p < static_cast<int>(s.ports.size()); ++p) {
+    const std::vector<std::int32_t>& readers = s.ports[at(p)].readers;
+    keys.push_back({p, &readers});
+    if (std::is_sorted(readers.begin(), readers.end())) continue;
+    std::vector<std::int32_t>& copy = sorted.emplace_back(readers);
+    std::sort(copy.begin(), copy.end());
+    keys.back().readers = &copy;
+  }
+  const auto in_order = [&s](const Key& a, const Key& b) {
+    const Port &first = s.ports[at(a.port)], &second = s.ports[at(b.port)];
+    return std::tie(first.writer, first.channel, *a.readers) < std::tie(second.writer, second.channel, *b.readers);
+  };
+  const auto not_ascending = [&](const Key& a, const Key& b) { return !in_order(a, b); };
+  if (std::adjacent_find(keys.begin(), keys.end(), not_ascending) == keys.end()) return {};
+  std::stable_sort(keys.begin(), keys.end(), in_order);
+  const auto twins = std::adjacent_find(keys.begin(), keys.end(), not_ascending);
+  if (twins == keys.end()) return {};
+  return port_fault(twins[1].port, "of rank " + to_string(s.ports[at(twins->port)].writer) +
+                                       " has the writer, readers and channel of port " + to_string(twins->port));
+}
+
+Maybe check_ports(const Schedule& s) {
+  std::vector<int> read_by(at(s.ranks), -1);  // the last port that each rank was found to read
+  for (int p = 0; p < static_cast<int>(s.ports.size()); ++p)
+    if (Maybe fault = check_readers(s, p, read_by)) return fault;
+  return check_ports_differ(s);
 }
 
 Maybe check_range(const Schedule& s, const StepPlace& place, Buffer buffer, int first, int chunks) {
@@ -81,26 +102,24 @@ Maybe check_range(const Schedule& s, const StepPlace& place, Buffer buffer, int 
   return {};
 }
 
-// As many as there are readers: `rank` is none.
-std::size_t reader_number(const Port& port, int rank) {
-  return static_cast<std::size_t>(std::find(port.readers.begin(), port.readers.end(), rank) - port.readers.begin());
-}
+// Of the rank whose Steps are looked at.
+struct PortMarks {
+  std::vector<int> reader;  // by port: the last rank that was found to read it
+  std::vector<int> taker;   // by port: the last Step of all that was found to take a message of it
+};
 
-Maybe check_operands(const Schedule& s, const StepPlace& place, const Step& step) {
-  for (std::size_t k = 0; k < step.in.size(); ++k) {
-    const Operand& in = step.in[k];
+Maybe check_operands(const Schedule& s, const StepPlace& place, int id, const Step& step, PortMarks& marks) {
+  for (const Operand& in : step.in) {
     if (in.kind == Operand::Kind::local) {
       if (Maybe fault = check_range(s, place, in.buffer, in.index, step.chunks)) return fault;
       continue;
     }
     if (in.index < 0 || at(in.index) >= s.ports.size())
       return step_fault(place, "receives from port " + to_string(in.index) + ", which does not exist");
-    const Port& port = s.ports[at(in.index)];
-    if (reader_number(port, place.rank) == port.readers.size())
+    if (marks.reader[at(in.index)] != place.rank)
       return step_fault(place, "receives from port " + to_string(in.index) + ", of which the rank is no reader");
-    for (std::size_t other = 0; other < k; ++other)
-      if (step.in[other].kind == Operand::Kind::recv && step.in[other].index == in.index)
-        return step_fault(place, "receives from port " + to_string(in.index) + " twice in one step");
+    if (std::exchange(marks.taker[at(in.index)], id) == id)
+      return step_fault(place, "receives from port " + to_string(in.index) + " twice in one step");
   }
   return {};
 }
@@ -150,53 +169,27 @@ Maybe check_dependencies(const Schedule& s, const StepPlace& place, const Step& 
   return {};
 }
 
-// Who uses the ends of each port, and with which messages.
-struct Ends {
-  std::vector<StepPlace> sends;
-  std::vector<std::vector<StepPlace>> receives;  // parallel to Port::readers
-};
-
-Maybe check_one_lane(int port, const std::vector<StepPlace>& uses, const char* verb) {
-  for (const StepPlace& use : uses)
-    if (use.lane != uses.front().lane)
-      return step_fault(use, std::string(verb) + " port " + to_string(port) + ", which lane " +
-                                 to_string(uses.front().lane) + " of the rank uses already");
-  return {};
-}
-
-int message_chunks(const Schedule& s, const StepPlace& place) {
-  return s.programs[at(place.rank)].lanes[at(place.lane)][at(place.step)].chunks;
-}
-
-Maybe check_ends(const Schedule& s, int p, const Ends& ends) {
-  const Port& port = s.ports[at(p)];
-  if (ends.sends.empty()) return port_fault(p, "of rank " + to_string(port.writer) + " is never sent through");
-  if (Maybe fault = check_one_lane(p, ends.sends, "sends through")) return fault;
-  for (std::size_t reader = 0; reader < port.readers.size(); ++reader) {
-    const std::vector<StepPlace>& takes = ends.receives[reader];
-    if (Maybe fault = check_one_lane(p, takes, "receives from")) return fault;
-    const std::size_t both = std::min(ends.sends.size(), takes.size());
-    for (std::size_t i = 0; i < both; ++i)
-      if (message_chunks(s, ends.sends[i]) != message_chunks(s, takes[i]))
-        return step_fault(takes[i], "takes a message of " + to_string(message_chunks(s, takes[i])) +
-                                        " chunks from port " + to_string(p) + ", but " + text_of(ends.sends[i]) +
-                                        " sends " + to_string(message_chunks(s, ends.sends[i])));
-    if (ends.sends.size() == takes.size()) continue;
-    const std::string counts = "rank " + to_string(port.writer) + " sends " + to_string(ends.sends.size()) +
-                               " messages a round and rank " + to_string(port.readers[reader]) + " takes " +
-                               to_string(takes.size());
-    if (ends.sends.size() > both)
-      return step_fault(ends.sends[both], "nobody takes this message of port " + to_string(p) + ": " + counts);
-    return step_fault(takes[both], "there is no message to take from port " + to_string(p) + ": " + counts);
-  }
-  return {};
-}
-
-Maybe check_step(const Schedule& s, const StepPlace& place, const Step& step) {
+Maybe check_step(const Schedule& s, const StepPlace& place, int id, const Step& step, PortMarks& marks) {
   if (step.chunks < 1) return step_fault(place, "handles " + to_string(step.chunks) + " chunks; it must be at least 1");
-  if (Maybe fault = check_operands(s, place, step)) return fault;
+  if (Maybe fault = check_operands(s, place, id, step, marks)) return fault;
   if (Maybe fault = check_destinations(s, place, step)) return fault;
   return check_dependencies(s, place, step);
+}
+
+Maybe check_steps(const Schedule& s) {
+  std::vector<std::vector<int>> read_by(at(s.ranks));
+  for (int p = 0; p < static_cast<int>(s.ports.size()); ++p)
+    for (int reader : s.ports[at(p)].readers) read_by[at(reader)].push_back(p);
+  PortMarks marks{std::vector<int>(s.ports.size(), -1), std::vector<int>(s.ports.size(), -1)};
+  int id = 0;
+  for (int r = 0; r < s.ranks; ++r) {
+    for (int port : read_by[at(r)]) marks.reader[at(port)] = r;
+    const auto& lanes = s.programs[at(r)].lanes;
+    for (int l = 0; l < static_cast<int>(lanes.size()); ++l)
+      for (int i = 0; i < static_cast<int>(lanes[at(l)].size()); ++i, ++id)
+        if (Maybe fault = check_step(s, {r, l, i}, id, lanes[at(l)][at(i)], marks)) return fault;
+  }
+  return {};
 }
 
 }  // namespace
@@ -204,25 +197,7 @@ Maybe check_step(const Schedule& s, const StepPlace& place, const Step& step) {
 std::optional<Fault> check_structure(const Schedule& schedule) {
   if (Maybe fault = check_frame(schedule)) return fault;
   if (Maybe fault = check_ports(schedule)) return fault;
-  std::vector<Ends> ends;
-  for (const Port& port : schedule.ports)
-    ends.push_back({{}, std::vector<std::vector<StepPlace>>(port.readers.size())});
-  for (int r = 0; r < schedule.ranks; ++r)
-    for (int l = 0; l < static_cast<int>(schedule.programs[at(r)].lanes.size()); ++l) {
-      const Lane& lane = schedule.programs[at(r)].lanes[at(l)];
-      for (int i = 0; i < static_cast<int>(lane.size()); ++i) {
-        const StepPlace place{r, l, i};
-        if (Maybe fault = check_step(schedule, place, lane[at(i)])) return fault;
-        for (const Operand& in : lane[at(i)].in)
-          if (in.kind == Operand::Kind::recv)
-            ends[at(in.index)].receives[reader_number(schedule.ports[at(in.index)], r)].push_back(place);
-        for (const Destination& out : lane[at(i)].out)
-          if (out.kind == Destination::Kind::send) ends[at(out.index)].sends.push_back(place);
-      }
-    }
-  for (int p = 0; p < static_cast<int>(schedule.ports.size()); ++p)
-    if (Maybe fault = check_ends(schedule, p, ends[at(p)])) return fault;
-  return {};
+  return check_steps(schedule);
 }
 
 }  // namespace tutti::schedule

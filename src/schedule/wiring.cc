@@ -10,8 +10,25 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 Wiring::Wiring(const Schedule& schedule) {
-  // Number the Steps, and list every port's messages in the order of sending.
-  std::vector<std::vector<int>> messages(schedule.ports.size());
+  std::size_t steps = 0, operands = 0;
+  for (const Program& program : schedule.programs)
+    for (const Lane& lane : program.lanes) {
+      steps += lane.size();
+      for (const Step& step : lane) operands += step.in.size();
+    }
+  steps_.reserve(steps);
+  places_.reserve(steps);
+  port_.reserve(steps);
+  number_.reserve(steps);
+  sender_begin_.reserve(steps + 1);
+  senders_.reserve(operands);
+  number_steps(schedule);
+  list_messages(schedule.ports.size());
+  find_senders(schedule.ports.size());
+}
+
+void Wiring::number_steps(const Schedule& schedule) {
+  std::vector<int> sent(schedule.ports.size());
   for (int r = 0; r < static_cast<int>(schedule.programs.size()); ++r) {
     const Program& program = schedule.programs[at(r)];
     lane_begin_.emplace_back();
@@ -22,20 +39,32 @@ Wiring::Wiring(const Schedule& schedule) {
         int port = -1;
         for (const Destination& out : lane[at(s)].out)
           if (out.kind == Destination::Kind::send) port = out.index;
-        number_.push_back(port < 0 ? -1 : static_cast<int>(messages[at(port)].size()));
+        number_.push_back(port < 0 ? -1 : sent[at(port)]++);
         port_.push_back(port);
-        if (port >= 0) messages[at(port)].push_back(size());
         steps_.push_back(&lane[at(s)]);
         places_.push_back({r, l, s});
       }
     }
   }
-  // The n-th receive of a rank from a port takes the port's n-th message.
+}
+
+void Wiring::list_messages(std::size_t ports) {
+  message_begin_.assign(ports + 1, 0);
+  for (const int port : port_)
+    if (port >= 0) ++message_begin_[at(port) + 1];
+  std::partial_sum(message_begin_.begin(), message_begin_.end(), message_begin_.begin());
+  messages_.resize(message_begin_.back());
+  for (int id = 0; id < size(); ++id)
+    if (const int port = port_[at(id)]; port >= 0) messages_[message_begin_[at(port)] + at(number_[at(id)])] = id;
+}
+
+// The n-th receive of a rank from a port takes the port's n-th message.
+void Wiring::find_senders(std::size_t ports) {
   struct Taken {
     int rank = -1;  // of whose receives `count` speaks: Steps come rank by rank
     std::size_t count = 0;
   };
-  std::vector<Taken> taken(schedule.ports.size());
+  std::vector<Taken> taken(ports);
   for (int id = 0; id < size(); ++id) {
     sender_begin_.push_back(senders_.size());
     for (const Operand& in : step(id).in) {
@@ -44,16 +73,12 @@ Wiring::Wiring(const Schedule& schedule) {
         Taken& port = taken[at(in.index)];
         if (port.rank != place(id).rank) port = {place(id).rank, 0};
         const std::size_t n = port.count++;
-        if (n < messages[at(in.index)].size()) sender = messages[at(in.index)][n];
+        if (n < messages(in.index).size()) sender = messages(in.index)[n];
       }
       senders_.push_back(sender);
     }
   }
   sender_begin_.push_back(senders_.size());
-}
-
-std::span<const int> Wiring::senders(int id) const {
-  return {senders_.data() + sender_begin_[at(id)], senders_.data() + sender_begin_[at(id) + 1]};
 }
 
 std::vector<int> Wiring::firing_order() const {

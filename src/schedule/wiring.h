@@ -32,10 +32,19 @@ class Wiring {
   }
 
   // For every operand the Step whose message it takes; -1 for local operands, and where there is no such message.
-  std::span<const int> senders(int id) const;
+  std::span<const int> senders(int id) const {
+    const auto i = static_cast<std::size_t>(id);
+    return {senders_.data() + sender_begin_[i], senders_.data() + sender_begin_[i + 1]};
+  }
   // The port a Step sends through, or -1; and which message of the port in one round its message is.
   int sends_through(int id) const { return port_[static_cast<std::size_t>(id)]; }
   int message_number(int id) const { return number_[static_cast<std::size_t>(id)]; }
+
+  // The Steps that send through a port, in the order of its messages.
+  std::span<const int> messages(int port) const {
+    const auto i = static_cast<std::size_t>(port);
+    return {messages_.data() + message_begin_[i], messages_.data() + message_begin_[i + 1]};
+  }
 
   // The Steps that must come before `id` in the same round: previous of its lane, dependencies, senders.
   template <class Visit>
@@ -52,12 +61,16 @@ class Wiring {
   std::vector<int> firing_order() const;
 
  private:
+  void number_steps(const Schedule& schedule);
+  void list_messages(std::size_t ports);
+  void find_senders(std::size_t ports);
+
   std::vector<const Step*> steps_;
   std::vector<StepPlace> places_;
   std::vector<std::vector<int>> lane_begin_;  // [rank][lane]
   std::vector<int> port_, number_;
-  std::vector<std::size_t> sender_begin_;
-  std::vector<int> senders_;
+  std::vector<std::size_t> message_begin_, sender_begin_;  // of each port in messages_, of each Step in senders_
+  std::vector<int> messages_, senders_;
 };
 
 }  // namespace tutti::schedule
