@@ -89,6 +89,8 @@ Engine::Engine() : impl_(std::make_shared<Impl>()) {
   event.data.fd = impl_->doorbell.get();
   if (::epoll_ctl(impl_->epoll.get(), EPOLL_CTL_ADD, event.data.fd, &event) != 0) base::throw_errno("epoll_ctl failed");
 
+  register_for_barriers();  // free for a process of one thread, milliseconds for one of several
+
   const sigset_t blocked = blocked_signals();
   sigset_t before;
   ::pthread_sigmask(SIG_BLOCK, &blocked, &before);

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include <atomic>
@@ -66,6 +67,14 @@ TEST_CASE("all users share one engine, and its thread ends with the last", "[eng
     CHECK_FALSE(one->on_thread());
   }
   CHECK(comes([] { return engines() == 0; }));
+}
+
+TEST_CASE("a process with an engine is one that barriers reach", "[engine]") {
+  // Registered before there is a second thread: later it would take a grace period of the kernel's.
+  constexpr int kGetRegistrations = 1 << 9, kGlobalExpedited = 1 << 2;  // of <linux/membarrier.h>, from Linux 6.3 on
+  if (::syscall(SYS_membarrier, kGetRegistrations, 0, 0) < 0) return;
+  const auto engine = Engine::acquire();
+  CHECK((::syscall(SYS_membarrier, kGetRegistrations, 0, 0) & kGlobalExpedited) != 0);
 }
 
 TEST_CASE("the last user may let go on the engine's own thread", "[engine]") {
