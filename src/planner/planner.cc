@@ -248,13 +248,17 @@ Planner& Planner::operator=(Planner&&) noexcept = default;
 const World& Planner::world() const { return impl_->world; }
 
 const Plan& Planner::plan(Collective collective, DataType type, ReduceOp, int root, std::size_t count) {
-  const int size_class = impl_->class_of_call(type, count);
-  const std::size_t element_bytes = size_of(type);
-  const std::uint64_t key = std::uint64_t(collective) << 56 | std::uint64_t(element_bytes) << 48 |
-                            std::uint64_t(size_class) << 32 | static_cast<std::uint32_t>(root);
+  const std::uint64_t key = key_of(collective, type, root, count);
   if (const auto found = impl_->cache->find(key); found != impl_->cache->end()) return found->second;
   impl_->check_root(root);
-  return impl_->cache->emplace(key, impl_->make(collective, root, size_class, element_bytes)).first->second;
+  Plan made = impl_->make(collective, root, impl_->class_of_call(type, count), size_of(type));
+  return impl_->cache->emplace(key, std::move(made)).first->second;
+}
+
+std::uint64_t Planner::key_of(Collective collective, DataType type, int root, std::size_t count) const {
+  const int size_class = impl_->class_of_call(type, count);
+  return std::uint64_t(collective) << 56 | std::uint64_t(size_of(type)) << 48 | std::uint64_t(size_class) << 32 |
+         static_cast<std::uint32_t>(root);
 }
 
 std::vector<Candidate> Planner::candidates(Collective collective, DataType type, ReduceOp, int root,

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -58,6 +59,10 @@ class Planner {
   // The plan of a call of `count` elements (of one block, in collectives with several). The reference stays valid until
   // the end of the planner. Throws Error(invalid_argument) that names TUTTI_BUFFER_LIMIT when no algorithm fits.
   const Plan& plan(Collective collective, DataType type, ReduceOp op, int root, std::size_t count);
+
+  // Equal for calls that have the same plan under what is forced. Throws as plan() for a count that is too large. May
+  // be called while another thread plans.
+  std::uint64_t key_of(Collective collective, DataType type, int root, std::size_t count) const;
 
   // Every algorithm that fits, best first, whatever is forced.
   std::vector<Candidate> candidates(Collective collective, DataType type, ReduceOp op, int root, std::size_t count);

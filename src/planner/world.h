@@ -22,6 +22,7 @@ struct World {
     return !host_of_rank.empty() &&
            host_of_rank[static_cast<std::size_t>(a)] != host_of_rank[static_cast<std::size_t>(b)];
   }
+  friend bool operator==(const World&, const World&) = default;
   int ranks_of_fullest_host() const;
   // Ranks that share one core of the fullest host; 1 when each has its own.
   double ranks_per_core() const;

@@ -148,8 +148,8 @@ void Communicator::abort(const std::string& reason) { impl().runner->abort(reaso
 PlanInfo Communicator::explain(Collective collective, std::size_t count, DataType type, ReduceOp op) const {
   check_enum(*this, "the collective", static_cast<unsigned>(collective), kCollectives);
   check_enum(*this, "the data type", static_cast<unsigned>(type), kDataTypes);
-  return impl().runner->with_planner([&](planner::Planner& planner) {
-    const planner::Plan& plan = planner.plan(collective, type, op, 0, count);
+  return impl().runner->with_plans([&](runtime::Plans& plans) {
+    const planner::Plan& plan = plans.plan(collective, type, op, 0, count);
     PlanInfo info;
     info.algorithm = plan.schedule->name;
     info.slice_bytes = plan.slice_elements(count, type) * size_of(type);
@@ -163,7 +163,7 @@ PlanInfo Communicator::explain(Collective collective, std::size_t count, DataTyp
 
 std::vector<std::string> Communicator::algorithms(Collective collective) const {
   check_enum(*this, "the collective", static_cast<unsigned>(collective), kCollectives);
-  return impl().runner->with_planner([&](planner::Planner& planner) { return planner.algorithms(collective); });
+  return impl().runner->with_plans([&](runtime::Plans& plans) { return plans.algorithms(collective); });
 }
 
 void Communicator::force_algorithm(const std::string& name) { impl().runner->force_algorithm(name); }

@@ -64,7 +64,7 @@ class Connecting {
       alone.forced_algorithm = config_.algorithm;
       alone.buffer_limit = config_.buffer_limit;
       station_.memory_domain = {0};
-      station_.planner = std::make_unique<planner::Planner>(alone);
+      station_.plans = std::make_unique<Plans>(std::make_shared<SharedPlanner>(alone));
       return std::move(station_);
     }
     station_.engine = Engine::acquire();
@@ -124,7 +124,7 @@ class Connecting {
     if (world.ranks_per_core() > 1)
       station_.cores = one_scheduling_group(facts_, host_of_rank_) ? Cores::shared : Cores::shared_between_groups;
     station_.config.buffer_limit = world.buffer_limit;
-    station_.planner = std::make_unique<planner::Planner>(std::move(world));
+    station_.plans = std::make_unique<Plans>(station_.engine->planner_for(world));
   }
 
   // Whether some pair of ranks can use this kind, as all ranks judge alike.

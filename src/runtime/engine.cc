@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <system_error>
 
@@ -194,6 +195,22 @@ bool Engine::on_thread() const { return impl_->on_thread(); }
 
 void Engine::serve(std::chrono::milliseconds limit) {
   if (!impl_->run_tasks()) impl_->poll(limit);
+}
+
+std::shared_ptr<SharedPlanner> Engine::planner_for(const planner::World& world) {
+  const std::lock_guard lock(planners_mutex_);
+  std::erase_if(planners_, [](const auto& known) { return known.expired(); });
+  for (const auto& known : planners_)
+    if (auto shared = known.lock(); shared != nullptr && shared->world() == world) return shared;
+  auto made = std::make_shared<SharedPlanner>(world);
+  planners_.push_back(made);
+  return made;
+}
+
+std::size_t Engine::planners() const {
+  const std::lock_guard lock(planners_mutex_);
+  return static_cast<std::size_t>(
+      std::count_if(planners_.begin(), planners_.end(), [](const auto& known) { return !known.expired(); }));
 }
 
 bool Engine::alive() const { return impl_->alive.load(); }

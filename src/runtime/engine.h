@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "src/runtime/parking.h"
+#include "src/runtime/plans.h"
 
 namespace tutti::runtime {
 
@@ -51,6 +54,10 @@ class Engine {
   bool on_thread() const;
   // From a driver only: serves descriptors and tasks, but no drivers, for up to `limit` or until one was served.
   void serve(std::chrono::milliseconds limit);
+  // What plans for this World: one object for all ranks of this process that ask for equal ones, for as long as one of
+  // them keeps it.
+  std::shared_ptr<SharedPlanner> planner_for(const planner::World& world);
+  std::size_t planners() const;  // that are kept
   // False in a child of fork(): its copy of the engine has no thread, and the watched descriptors are closed there.
   bool alive() const;
 
@@ -59,6 +66,8 @@ class Engine {
   friend struct EngineFork;
   struct Impl;
   std::shared_ptr<Impl> impl_;
+  mutable std::mutex planners_mutex_;
+  std::vector<std::weak_ptr<SharedPlanner>> planners_;
 };
 
 }  // namespace tutti::runtime

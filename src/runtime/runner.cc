@@ -19,6 +19,7 @@ Runner::Runner(Station station)
       connections_(station_.rank, station_.arena.get(), station_.transport_of),
       budget_(station_.config.buffer_limit, ArenaDirectory::kCapacity / 2, station_.memory_domain) {
   if (station_.size == 1) return;
+  station_.plans->set_patience([this](Clock::duration waited) { look_while_others_plan(waited); });
   station_.board->set_forced(station_.config.algorithm);
   // The barrier's ring comes first in the arena and stays; transports hear of it when it is first used.
   schedule::Shape shape;
@@ -210,7 +211,7 @@ Runner::Step Runner::advance(Operation& op, Waiter& waiter) {
 }
 
 void Runner::force_algorithm(const std::string& name) {
-  with_planner([&](planner::Planner& planner) { planner.force(name); });
+  with_plans([&](Plans& plans) { plans.force(name); });
   station_.board->set_forced(name);
   known_ = {};
 }

@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "src/base/fork_guard.h"
-#include "src/planner/planner.h"
 #include "src/runtime/arena.h"
 #include "src/runtime/connections.h"
 #include "src/runtime/control_plane.h"
 #include "src/runtime/engine.h"
 #include "src/runtime/operation.h"
+#include "src/runtime/plans.h"
 #include "src/runtime/record_board.h"
 #include "src/runtime/reducer.h"
 #include "src/runtime/slot_budget.h"
@@ -47,7 +47,7 @@ struct Station {
   std::vector<int> memory_domain;        // per rank; equal for ranks that share memory
   std::vector<Transport*> transport_of;  // per rank; null for this rank
   std::vector<Transport*> movers;        // those whose progress() moves anything
-  std::unique_ptr<planner::Planner> planner;
+  std::unique_ptr<Plans> plans;
   const Kernels* kernels = nullptr;
 };
 
@@ -65,12 +65,12 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   void abort(const std::string& reason);
   // Ends everything in progress and leaves; bounded by kLeaveTimeout. Later calls fail.
   void close() noexcept;
-  // `use` has the planner to itself.
+  // `use` has the plans to itself.
   template <class Use>
-  auto with_planner(Use use) {
+  auto with_plans(Use use) {
     const CallGuard guard(*this);
     check_not_forked();
-    return use(*station_.planner);
+    return use(*station_.plans);
   }
 
   // Drives the queue a little, if nobody else does; true when `state` is done. Never blocks.
@@ -138,6 +138,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   void fail(Operation& op, const Error& error);
   void revoke(const Operation& op);
   void leave();
+  void look_while_others_plan(Clock::duration waited) const;
 
   Station station_;
   base::ForkGuard fork_guard_;

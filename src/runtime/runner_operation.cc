@@ -38,7 +38,7 @@ void Runner::accept(Operation& op, const Request& request) {
   if (!repeated) {
     known_ = {};
     const planner::Plan& plan =
-        station_.planner->plan(request.collective, request.type, request.op, request.root, request.count);
+        station_.plans->plan(request.collective, request.type, request.op, request.root, request.count);
     const OperationRecord record{0, request.collective, request.type, request.op, request.root, request.count, plan.id};
     known_ = {request, &plan, ++kinds_, hash_of_kind(record)};
   }

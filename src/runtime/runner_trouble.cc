@@ -152,6 +152,16 @@ void Runner::close() noexcept {
   }
 }
 
+// Before a call counts: what is thrown here goes to the caller.
+void Runner::look_while_others_plan(Clock::duration waited) const {
+  if (station_.control->fault_raised()) throw station_.control->fault();
+  if (waited < station_.config.timeout) return;
+  throw Error(ErrorCode::timeout,
+              self() + " waited for the timeout of " + std::to_string(station_.config.timeout.count()) + " ms" +
+                  " while another thread of its process chose an algorithm; give the process more processor time, or "
+                  "raise TUTTI_TIMEOUT");
+}
+
 void Runner::leave() {
   if (fork_guard_.forked()) {  // the parent's sockets and thread are not ours to end
     new Station(std::move(station_));
