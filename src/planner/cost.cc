@@ -195,6 +195,13 @@ Cost RoundCost::of(std::size_t rounds, std::size_t slice_bytes) const {
           (path.reduction_us_per_byte + further * busy.reduction_us_per_byte) * bytes};
 }
 
+double least_us(int messages, const World& world, const CostTable& table) {
+  const double alpha = std::min(table.local.alpha_us, table.remote.alpha_us);
+  const double share = world.ranks_per_core();
+  constexpr double kRounding = 0.999;  // the walk adds up what is multiplied here
+  return messages * (alpha + (share > 1 ? table.switch_us * share : 0)) * kRounding;
+}
+
 RoundCost measure(const schedule::Schedule& schedule, const World& world, const CostTable& table) {
   // Longest paths are not linear in the bytes, but nearly so: a line through an empty and a typical slice serves.
   const Wiring wiring(schedule);

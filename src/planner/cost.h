@@ -55,6 +55,9 @@ struct RoundCost {
   Cost of(std::size_t rounds, std::size_t slice_bytes) const;
 };
 
+// No call whose longest chain has so many messages takes less by this model; to know that needs no Schedule.
+double least_us(int messages, const World& world, const CostTable& table = built_in_costs());
+
 RoundCost measure(const schedule::Schedule& schedule, const World& world, const CostTable& table = built_in_costs());
 
 }  // namespace tutti::planner

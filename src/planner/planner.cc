@@ -162,13 +162,59 @@ struct Planner::Impl {
     for (const Builder& builder : builders)
       if (builder.collective == collective)
         if (auto candidate = best_of(builder, root, count, element_bytes)) found.push_back(std::move(*candidate));
-    std::stable_sort(found.begin(), found.end(),
+    sort(found);
+    return found;
+  }
+
+  static void sort(std::vector<Candidate>& candidates) {
+    std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.predicted_us < b.predicted_us; });
+  }
+
+  // What a call takes at least with this algorithm, as far as that is known before it is built.
+  double least_of(const Builder& builder) const {
+    return world.profile.tables.empty() && builder.cost.rounds != nullptr
+               ? least_us(builder.cost.rounds(world.ranks), world)
+               : 0;
+  }
+
+  // Candidates, best first, among which are the best that may be used and the best of the others. An algorithm that
+  // cannot be one of them is not built: at many ranks that is most of the work.
+  std::vector<Candidate> contenders(Collective collective, int root, int size_class, std::size_t element_bytes) {
+    const std::size_t count = class_border(size_class) / element_bytes;
+    struct Entry {
+      const Builder* builder;
+      double least_us;
+      std::optional<Candidate> candidate;
+    };
+    std::vector<Entry> entries;
+    for (const Builder& builder : builders)
+      if (builder.collective == collective) entries.push_back({&builder, least_of(builder), {}});
+    std::vector<Entry*> order;
+    for (Entry& entry : entries) order.push_back(&entry);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Entry* a, const Entry* b) { return a->least_us < b->least_us; });
+    const auto usable = [this](const Entry& entry) { return allowed.contains(std::string(entry.builder->name)); };
+    const bool any_usable = std::any_of(entries.begin(), entries.end(), usable);
+    for (Entry* entry : order) {
+      int better = 0;
+      bool usable_better = !any_usable;
+      for (const Entry& other : entries)
+        if (other.candidate && other.candidate->predicted_us < entry->least_us) {
+          ++better;
+          usable_better = usable_better || usable(other);
+        }
+      if (better < 2 || !usable_better) entry->candidate = best_of(*entry->builder, root, count, element_bytes);
+    }
+    std::vector<Candidate> found;
+    for (Entry& entry : entries)
+      if (entry.candidate) found.push_back(std::move(*entry.candidate));
+    sort(found);
     return found;
   }
 
   Plan make(Collective collective, int root, int size_class, std::size_t element_bytes) {
-    std::vector<Candidate> all = candidates(collective, root, size_class, element_bytes);
+    std::vector<Candidate> all = contenders(collective, root, size_class, element_bytes);
     const auto named = [&](const std::string& name) { return allowed.contains(name); };
     const bool exists = std::any_of(builders.begin(), builders.end(), [&](const Builder& b) {
       return b.collective == collective && named(std::string(b.name));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "src/planner/explain.h"
+#include "src/planner/forced.h"
 #include "src/planner/geometry.h"
 #include "src/planner/size_class.h"
 #include "src/schedule/verifier.h"
@@ -162,6 +163,48 @@ TEST_CASE("small calls take the shortest path, large ones the fewest bytes") {
   const auto candidates =
       remote.candidates(Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, std::size_t{1} << 24);
   CHECK(candidates.back().algorithm == "oneshot");
+}
+
+TEST_CASE("a plan is the best of all candidates, and knows the next, though not all are built for it") {
+  for (const int ranks : {1, 2, 5, 16, 64})
+    for (const int cores : {0, 2})
+      for (const char* forced : {"", "ring", "tree,ring", "^oneshot", "twoshot/2"})
+        for (const std::size_t bytes : {std::size_t{4}, std::size_t{4096}, std::size_t{1} << 20}) {
+          CAPTURE(ranks, cores, forced, bytes);
+          Planner planner(world_of(ranks, cores)), complete(world_of(ranks, cores));
+          planner.force(forced);
+          complete.force(forced);
+          const auto all = complete.candidates(Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, bytes / 4);
+          const Forced usable = parse_forced(forced, complete.algorithms(Collective::all_reduce));
+          const auto best =
+              std::find_if(all.begin(), all.end(), [&](const Candidate& c) { return usable.contains(c.algorithm); });
+          REQUIRE(best != all.end());
+          const auto next =
+              std::find_if(all.begin(), all.end(), [&](const Candidate& c) { return c.algorithm != best->algorithm; });
+          const Plan& plan = all_reduce(planner, bytes);
+          CHECK(plan.schedule->name == best->algorithm);
+          CHECK(plan.predicted_us == best->predicted_us);
+          CHECK(plan.runner_up == next->algorithm);
+          CHECK(plan.runner_up_us == next->predicted_us);
+        }
+}
+
+TEST_CASE("algorithms that cannot be the best or the next are not built") {
+  static int built = 0;
+  static constexpr auto ring = [](const schedule::Shape& shape) {
+    ++built;
+    return schedule::build_ring_all_reduce(shape);
+  };
+  std::vector<schedule::Builder> builders(schedule::builders().begin(), schedule::builders().end());
+  REQUIRE(builders[0].name == "ring");
+  builders[0].build = ring;
+  built = 0;
+  Planner planner(world_of(64, 2), builders);
+  CHECK(all_reduce(planner, 1024).schedule->name == "oneshot");
+  CHECK(built == 0);
+  planner.force("ring");
+  CHECK(all_reduce(planner, 1024).schedule->name == "ring");
+  CHECK(built == 1);
 }
 
 TEST_CASE("ranks that share cores cost more") {
