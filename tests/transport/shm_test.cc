@@ -137,22 +137,22 @@ TEST_CASE("/proc gives the memory of a process, and nothing but memory of the ri
   REQUIRE(::ftruncate(memory.get(), 8192) == 0);
   REQUIRE(::ftruncate(other.get(), 8192) == 0);
   const ProcPlace place = ProcPlace::of(memory);
-  const base::Fd opened = open_memory(place, 8192);
+  const base::Fd opened = open_memory(place, place, 8192);
   struct stat a {
   }, b{};
   REQUIRE(::fstat(memory.get(), &a) == 0);
   REQUIRE(::fstat(opened.get(), &b) == 0);
   CHECK(a.st_ino == b.st_ino);
 
-  CHECK_FALSE(open_memory(place, 4096));
-  CHECK_FALSE(open_memory(ProcPlace::of(other), 8192));
+  CHECK_FALSE(open_memory(place, place, 4096));
+  CHECK_FALSE(open_memory(ProcPlace::of(other), place, 8192));
   ProcPlace elsewhere = place;
   elsewhere.pid_namespace += 1;  // there the number may be another process's
-  CHECK_FALSE(open_memory(elsewhere, 8192));
+  CHECK_FALSE(open_memory(elsewhere, place, 8192));
   ProcPlace nobody = place;
   nobody.pid = 1 << 30;
-  CHECK_FALSE(open_memory(nobody, 8192));
-  CHECK_FALSE(open_memory(ProcPlace{}, 8192));
+  CHECK_FALSE(open_memory(nobody, place, 8192));
+  CHECK_FALSE(open_memory(ProcPlace{}, place, 8192));
 }
 
 namespace {

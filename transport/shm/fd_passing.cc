@@ -103,9 +103,9 @@ ProcPlace ProcPlace::of(const base::Fd& fd) {
 }
 
 // The link is read first: to open another kind of file could have effects.
-base::Fd open_memory(const ProcPlace& place, std::uint64_t bytes) {
+base::Fd open_memory(const ProcPlace& place, const ProcPlace& here, std::uint64_t bytes) {
   constexpr std::string_view kExpected = "/memfd:tutti";
-  if (place.pid_namespace == 0 || place.pid_namespace != ProcPlace::of(base::Fd()).pid_namespace) return {};
+  if (place.pid_namespace == 0 || place.pid_namespace != here.pid_namespace) return {};
   const std::string path = "/proc/" + std::to_string(place.pid) + "/fd/" + std::to_string(place.fd);
   std::array<char, kExpected.size()> target{};
   if (::readlink(path.c_str(), target.data(), target.size()) != static_cast<ssize_t>(target.size()) ||

@@ -78,9 +78,10 @@ struct ProcPlace {
   static ProcPlace of(const base::Fd& fd);  // of this process
 };
 
-// The memory there, opened anew; empty when it is none of memfd_create("tutti") with `bytes` bytes, or the kernel does
-// not let us. The process may have ended and its number may be another's: the caller looks whether it is the right one.
-base::Fd open_memory(const ProcPlace& place, std::uint64_t bytes);
+// The memory there, opened anew by a process whose own place is `here`; empty when it is none of memfd_create("tutti")
+// with `bytes` bytes, or the kernel does not let us. The process may have ended and its number may be another's: the
+// caller looks whether it is the right one.
+base::Fd open_memory(const ProcPlace& place, const ProcPlace& here, std::uint64_t bytes);
 
 // Fetches descriptor `number` from behind `name`. Blocks for at most ten seconds; throws Error that names the rank.
 base::Fd fetch_fd(const DoorName& name, const runtime::Secret& secret, std::uint64_t number, int rank);

@@ -40,6 +40,7 @@ class Shm final : public runtime::Transport {
  public:
   explicit Shm(const ShmOptions& options)
       : options_(options),
+        here_(ProcPlace::of(options.arena->fd())),
         door_(
             options.engine,
             [arena = options.arena](std::uint64_t number) {
@@ -62,7 +63,7 @@ class Shm final : public runtime::Transport {
     mine.process = base::process_nonce();
     mine.arena = reinterpret_cast<std::uint64_t>(&options_.arena);
     mine.bytes = options_.arena->mapped_bytes();
-    mine.proc = ProcPlace::of(options_.arena->fd());
+    mine.proc = here_;
     mine.door = door_.name();
     mine.bell = bell_.name();
     Blob blob(sizeof mine);
@@ -216,7 +217,7 @@ class Shm final : public runtime::Transport {
       return peer.arena->view();
     }
     // By /proc there may be another process of the same number.
-    if (const auto view = mapped(open_memory(peer.address.proc, peer.address.bytes), rank, peer)) return *view;
+    if (const auto view = mapped(open_memory(peer.address.proc, here_, peer.address.bytes), rank, peer)) return *view;
     if (const auto view = mapped(fetch_fd(peer.address.door, options_.secret, kArenaNumber, rank), rank, peer))
       return *view;
     fail_wrong(rank);
@@ -245,6 +246,7 @@ class Shm final : public runtime::Transport {
   }
 
   ShmOptions options_;
+  const ProcPlace here_;  // where our arena lies open
   FdDoor door_;
   Bell bell_;
   std::vector<Peer> peers_;
