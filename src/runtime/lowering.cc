@@ -95,7 +95,13 @@ class Lowering {
   // For every port that this rank writes or reads, the output chunks into which each reader stores the port's messages,
   // in order; -1 where it does something else with one.
   void find_placeable() {
-    for (int reader = 0; reader < schedule_.ranks; ++reader)
+    std::vector<bool> concerned(static_cast<std::size_t>(schedule_.ranks));  // this rank, and who reads from it
+    concerned[static_cast<std::size_t>(rank_)] = true;
+    for (const Port& port : schedule_.ports)
+      if (port.writer == rank_)
+        for (const int reader : port.readers) concerned[static_cast<std::size_t>(reader)] = true;
+    for (int reader = 0; reader < schedule_.ranks; ++reader) {
+      if (!concerned[static_cast<std::size_t>(reader)]) continue;
       for (const schedule::Lane& lane : schedule_.programs[static_cast<std::size_t>(reader)].lanes)
         for (const Step& step : lane)
           for (const Operand& operand : step.in) {
@@ -106,6 +112,7 @@ class Lowering {
             const bool placeable = schedule::can_place(step) && step.out.front().buffer == schedule::Buffer::output;
             stored_[{operand.index, reader}].push_back(placeable ? step.out.front().index : -1);
           }
+    }
   }
 
   void add_direct(const Step& step, int port, CompiledStep& compiled) {
