@@ -165,12 +165,24 @@ class Connecting {
       if (peer != job_.rank) station_.transport_of[static_cast<std::size_t>(peer)] = &choose(peer);
     for (std::size_t i = 0; i < kinds_.size(); ++i)
       if (!kinds_[i]->same_host_only) station_.movers.push_back(station_.transports[i].get());
-    const auto barred = [](const Facts& facts) { return facts.barriers; };
-    station_.can_park = station_.movers.empty() && !station_.transports.empty() &&
-                        station_.transports.front()->bell() >= 0 && std::all_of(facts_.begin(), facts_.end(), barred);
+    find_bells();
     station_.memory_domain = host_of_rank_;
     if (!station_.transports.empty() && !kinds_[0]->same_host_only)  // no shared memory: to each its own
       std::iota(station_.memory_domain.begin(), station_.memory_domain.end(), 0);
+  }
+
+  // What ends this rank's sleep. Ranks of this host ring only if barriers reach all of them.
+  void find_bells() {
+    const int here = host_of_rank_[static_cast<std::size_t>(job_.rank)];
+    bool barriers = true;
+    for (std::size_t rank = 0; rank < facts_.size(); ++rank)
+      barriers = barriers && (host_of_rank_[rank] != here || facts_[rank].barriers);
+    for (std::size_t i = 0; i < kinds_.size(); ++i) {
+      const int bell = station_.transports[i]->bell();
+      if (bell < 0 || (kinds_[i]->same_host_only && !barriers)) return station_.bells.clear();
+      station_.rung = station_.rung || kinds_[i]->same_host_only;
+      station_.bells.push_back(bell);
+    }
   }
 
   Transport& choose(int peer) {

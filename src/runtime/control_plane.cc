@@ -2,10 +2,14 @@
 #include "src/runtime/control_plane.h"
 
 #include <sodium.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <mutex>
 #include <thread>
 
+#include "src/base/error.h"
+#include "src/base/fd.h"
 #include "src/base/log.h"
 #include "src/base/socket.h"
 #include "src/runtime/control_plane_core.h"
@@ -56,12 +60,21 @@ class Star : public ControlPlane {
  public:
   Star(std::shared_ptr<Engine> engine, const Job& job, std::function<RankState()> state)
       : core_(std::make_shared<ControlCore>(std::move(engine), job.rank, job.size, std::move(state),
-                                            [this] { fault_raised_.store(true, std::memory_order_release); })) {}
+                                            [this] { on_fault(); })) {}
   ~Star() override { core_->release(); }
+
+  // Once the ranks have met. A fault may come at any time: whoever of the two comes second writes.
+  void make_fault_fd() {
+    fault_fd_ = base::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!fault_fd_) base::throw_errno("cannot create an eventfd");
+    told_.store(fault_fd_.get());
+    if (fault_raised_.load()) tell(fault_fd_.get());
+  }
 
   std::vector<Bytes> all_gather(const Bytes& mine, Clock::time_point deadline) override {
     return core_->all_gather(mine, deadline);
   }
+  int fault_fd() const override { return fault_fd_.get(); }
   Error fault() const override { return core_->fault(); }
   void raise(ErrorCode code, const std::string& message) override { core_->raise(code, message); }
   void report_stall(const OperationRecord& record) override { core_->report_stall(record); }
@@ -71,6 +84,17 @@ class Star : public ControlPlane {
   const std::shared_ptr<ControlCore>& core() const { return core_; }
 
  private:
+  void on_fault() {
+    fault_raised_.store(true);
+    if (const int fd = told_.load(); fd >= 0) tell(fd);
+  }
+  static void tell(int fd) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(fd, &one, sizeof one);
+  }
+
+  base::Fd fault_fd_;
+  std::atomic<int> told_{-1};  // fault_fd_, for whoever raises a fault
   const std::shared_ptr<ControlCore> core_;
 };
 
@@ -196,6 +220,7 @@ std::unique_ptr<ControlPlane> ControlPlane::connect(const Job& given, Clock::tim
   star->core()->set_members(roster.members);
   if (job.rank != 0) star->core()->attach(call_centre(job, roster, near, deadline));
   star->all_gather({}, deadline);  // now all have their connection
+  star->make_fault_fd();
   return star;
 }
 

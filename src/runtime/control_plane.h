@@ -49,6 +49,8 @@ class ControlPlane {
   // True once any rank has raised a fault (or died). One atomic load, which acquires the release store made by the
   // thread that learnt of the fault; the text itself is behind a mutex.
   bool fault_raised() const { return fault_raised_.load(std::memory_order_acquire); }
+  // Becomes readable with the fault, and stays so: what a sleeping thread polls. -1 on a rank that is alone.
+  virtual int fault_fd() const { return -1; }
   // The fault, after fault_raised().
   virtual Error fault() const = 0;
 

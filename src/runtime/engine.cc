@@ -152,24 +152,25 @@ void Engine::unwatch(int fd) {
   lock.unlock();  // the callback and what it owns is destroyed without the mutex
 }
 
-void Engine::add(Driver* driver, std::shared_ptr<Parking> parking) {
-  if (parking != nullptr) watch(parking->bell(), 0, [](std::uint32_t) {});  // armed while the thread is parked at it
+void Engine::add(Driver* driver) {
+  const auto bells = driver->bells();
+  for (const int bell : bells) watch(bell, 0, [](std::uint32_t) {});  // armed while the thread sleeps
   {
     std::lock_guard lock(impl_->mutex);
-    impl_->drivers.push_back({driver, false, std::move(parking)});
+    impl_->drivers.push_back({driver, false, {bells.begin(), bells.end()}});
   }
   impl_->ring();
 }
 
 void Engine::remove(Driver* driver) {
   std::unique_lock lock(impl_->mutex);
-  std::shared_ptr<Parking> parking;
+  std::vector<int> bells;
   for (const Impl::Entry& entry : impl_->drivers)
-    if (entry.driver == driver) parking = entry.parking;
+    if (entry.driver == driver) bells = entry.bells;
   std::erase_if(impl_->drivers, [&](const Impl::Entry& entry) { return entry.driver == driver; });
   if (alive() && !on_thread()) impl_->finished.wait(lock, [&] { return impl_->running_driver != driver; });
   lock.unlock();
-  if (parking != nullptr) unwatch(parking->bell());
+  for (const int bell : bells) unwatch(bell);
 }
 
 void Engine::wake() { impl_->ring(); }

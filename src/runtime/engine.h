@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "src/runtime/parking.h"
@@ -19,8 +20,13 @@ namespace tutti::runtime {
 class Driver {
  public:
   virtual ~Driver() = default;
-  enum class State { idle, busy, moved };  // nothing to do; waiting for others; something was done
-  virtual State drive() = 0;               // never blocks, never throws
+  // Nothing to do; waiting for others; the same, and no bell rings for what it waits for; something was done.
+  enum class State { idle, busy, restless, moved };
+  virtual State drive() = 0;  // never blocks, never throws
+  // Descriptors that become readable when there may be news, the same ones always. None: there are no such.
+  virtual std::span<const int> bells() const { return {}; }
+  // drive() before a sleep: after it has said `busy`, news makes a bell readable (parking.h).
+  virtual State settle() { return drive(); }
   // Whether the engine's thread may spin while it waits: a core is left over for it.
   virtual bool has_spare_core() const { return true; }
 };
@@ -40,9 +46,9 @@ class Engine {
   void unwatch(int fd);
 
   // drive() is called from the engine's thread until it says idle; wake() makes it call again. remove() returns after
-  // the last call of drive(). With `parking` the thread sleeps until the driver's bell rings when it has been busy for
-  // a while without moving; without, it naps.
-  void add(Driver* driver, std::shared_ptr<Parking> parking = nullptr);
+  // the last call of drive(). When all busy drivers have been so for a while without moving, the thread sleeps until
+  // one of their bells rings; when one of them has none, it naps.
+  void add(Driver* driver);
   void remove(Driver* driver);
   void wake();
 

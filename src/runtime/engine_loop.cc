@@ -2,8 +2,8 @@
 //   1. run the posted tasks and the timers that are due
 //   2. poll the drivers that are not idle
 //   3. wait in epoll: not at all after movement, without limit when all drivers are idle; in between it spins, then
-//      yields the core, then parks at the bells of the busy drivers (parking.h), or, if some have none, sleeps 50 us,
-//      100 us, ... up to 1 ms
+//      yields the core, then sleeps until a bell of a busy driver rings (parking.h); if one has no bell, it naps for
+//      50 us, 100 us, ... up to 1 ms
 // Everything but the callbacks runs under one mutex; callbacks run without it.
 #include "src/runtime/engine_loop.h"
 
@@ -25,8 +25,10 @@ using std::chrono::microseconds;
 constexpr int kSpins = 200;     // polls without movement before the core is yielded
 constexpr int kYields = 100;    // and before the thread sleeps
 constexpr int kPollEvery = 16;  // busy polls per look at the descriptors
-constexpr microseconds kFirstSleep{50};
-constexpr microseconds kLongestSleep{1000};
+constexpr microseconds kFirstNap{50};
+constexpr microseconds kLongestNap{1000};
+constexpr microseconds kFirstSleep{10'000};  // faults and deadlines are looked at in between
+constexpr microseconds kLongestSleep{100'000};
 
 // Callbacks should not throw; one that does (no memory, no room for another watch) must not end the process.
 template <class F>
@@ -65,8 +67,8 @@ bool Engine::Impl::run_tasks() {
   return !due.empty();
 }
 
-Driver::State Engine::Impl::drive_all() {
-  bool busy = false, moved = false;
+Driver::State Engine::Impl::drive_all(Driver::State (Driver::*drive)()) {
+  Driver::State all = Driver::State::idle;
   for (std::size_t i = 0;; ++i) {
     Driver* driver = nullptr;
     {
@@ -76,16 +78,15 @@ Driver::State Engine::Impl::drive_all() {
       running_driver = driver = drivers[i].driver;
     }
     Driver::State state = Driver::State::busy;  // if it fails: called again
-    guarded([&] { state = driver->drive(); });
+    guarded([&] { state = (driver->*drive)(); });
     std::lock_guard lock(mutex);
     running_driver = nullptr;
     for (Entry& entry : drivers)
       if (entry.driver == driver) entry.idle = state == Driver::State::idle;
-    busy |= state == Driver::State::busy;
-    moved |= state == Driver::State::moved;
+    all = std::max(all, state);
     finished.notify_all();
   }
-  return moved ? Driver::State::moved : busy ? Driver::State::busy : Driver::State::idle;
+  return all;
 }
 
 bool Engine::Impl::spare_cores() {
@@ -94,25 +95,21 @@ bool Engine::Impl::spare_cores() {
                      [](const Entry& entry) { return entry.idle || entry.driver->has_spare_core(); });
 }
 
-// Makes ready to sleep at the bells of all busy drivers; nothing, if one of them has none.
-std::vector<std::shared_ptr<Parking>> Engine::Impl::park() {
-  std::vector<std::shared_ptr<Parking>> bells;
-  {
-    std::lock_guard lock(mutex);
-    for (const Entry& entry : drivers) {
-      if (entry.idle) continue;
-      if (entry.parking == nullptr) return {};
-      bells.push_back(entry.parking);
-    }
-    for (const auto& parking : bells) {
+// Has the bells of all busy drivers end the next sleep; false when one of them has none.
+bool Engine::Impl::arm_bells() {
+  std::lock_guard lock(mutex);
+  for (const Entry& entry : drivers)
+    if (!entry.idle && entry.bells.empty()) return false;
+  for (const Entry& entry : drivers) {
+    if (entry.idle) continue;
+    for (const int bell : entry.bells) {
       epoll_event event{};
       event.events = EPOLLIN | EPOLLONESHOT;
-      event.data.fd = parking->bell();
-      ::epoll_ctl(epoll.get(), EPOLL_CTL_MOD, parking->bell(), &event);  // fails if it is removed: then it is not busy
+      event.data.fd = bell;
+      ::epoll_ctl(epoll.get(), EPOLL_CTL_MOD, bell, &event);  // fails if it is removed: then it is not busy
     }
   }
-  for (const auto& parking : bells) parking->prepare();
-  return bells;
+  return true;
 }
 
 bool Engine::Impl::poll(microseconds limit) {
@@ -171,7 +168,7 @@ void Engine::Impl::loop() {
       std::lock_guard lock(mutex);
       for (Entry& entry : drivers) entry.idle = false;
     }
-    const Driver::State state = drive_all();
+    const Driver::State state = drive_all(&Driver::drive);
     if (state == Driver::State::idle) {
       still = 0;
       poll(microseconds(-1));
@@ -184,17 +181,21 @@ void Engine::Impl::loop() {
     } else if (still < kSpins + kYields) {
       ::sched_yield();
       poll(microseconds(0));
-    } else if (const auto parked_at = park(); !parked_at.empty()) {
-      // The look for news between the two halves of parking.
-      const bool news = drive_all() != Driver::State::busy || woken.load();
-      poll(news ? microseconds(0) : microseconds(Parking::kLongest));
-      for (const auto& parking : parked_at) parking->leave();
-      if (news) still = 0;
-    } else {
-      poll(std::min(kFirstSleep * (still - kSpins - kYields + 1), kLongestSleep));
-      still = std::min(still, kSpins + kYields + 100);
+    } else if (sleep(still - kSpins - kYields + 1) == Driver::State::moved) {
+      still = 0;
     }
   }
+}
+
+// The n-th sleep in a row without movement. Answers what the look before it has found.
+Driver::State Engine::Impl::sleep(int n) {
+  using State = Driver::State;
+  const State found = arm_bells() ? drive_all(&Driver::settle) : State::restless;
+  if (found == State::busy)
+    poll(std::min(kFirstSleep * n, kLongestSleep));  // not at all if somebody has called wake() since
+  else if (found == State::restless)
+    poll(std::min(kFirstNap * n, kLongestNap));
+  return found;
 }
 
 }  // namespace tutti::runtime

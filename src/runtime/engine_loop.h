@@ -25,7 +25,7 @@ struct Engine::Impl {
   struct Entry {
     Driver* driver;
     bool idle;
-    std::shared_ptr<Parking> parking;
+    std::vector<int> bells;
   };
 
   base::Fd epoll, doorbell;
@@ -63,9 +63,10 @@ struct Engine::Impl {
   bool poll(std::chrono::microseconds limit);  // waits for descriptors (negative: without end) and serves them; true
                                                // if one was ready
  private:
-  Driver::State drive_all();
+  Driver::State drive_all(Driver::State (Driver::*drive)());
   bool spare_cores();
-  std::vector<std::shared_ptr<Parking>> park();
+  bool arm_bells();
+  Driver::State sleep(int n);
   std::chrono::microseconds time_to_sleep(std::chrono::microseconds limit);
   int wait(epoll_event* events, int capacity, std::chrono::microseconds limit);
   void serve(int fd, std::uint32_t events);

@@ -1,11 +1,21 @@
 #include "src/runtime/runner.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "src/base/log.h"
 #include "src/schedule/builders.h"
 
 namespace tutti::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr long kNap = 50'000;  // nanoseconds
+constexpr milliseconds kFirstSleep{10};
+constexpr milliseconds kLongestSleep{100};
+
+}  // namespace
 
 Runner::CallGuard::CallGuard(Runner& runner) : runner_(runner) {
   if (runner_.in_call_.exchange(true, std::memory_order_acquire))
@@ -29,9 +39,9 @@ Runner::Runner(Station station)
   for (const PortEnd& end : quiesce_program_->code.sends) quiesce_ports_.push_back(end.id);
   for (const PortEnd& end : quiesce_program_->code.receives) quiesce_ports_.push_back(end.id);
   kept_rings_ = station_.arena->rings();
-  if (station_.can_park)
-    parking_ = std::make_shared<Parking>(station_.arena->view().parked(), station_.transports.front()->bell());
-  station_.engine->add(this, parking_);
+  if (!station_.bells.empty())
+    parking_.emplace(station_.rung ? &station_.arena->view().parked() : nullptr, station_.bells);
+  station_.engine->add(this);
 }
 
 Runner::~Runner() {
@@ -78,6 +88,7 @@ void Runner::run(const Request& request) {
   take_drive();
   const DriveRelease drive(*this);
   drive_to_end(blocking_);
+  let_woken_run();
   if (blocking_.error) throw *blocking_.error;
 }
 
@@ -93,6 +104,7 @@ std::shared_ptr<Work::State> Runner::submit(const Request& request) {
   if (queued_.load(std::memory_order_acquire) == 1 && try_take_drive()) {
     const DriveRelease release(*this);
     if (front() == state && step_or_fail(state->operation) == Step::finished) pop(*state);
+    let_woken_run();
   }
   if (!state->done.load(std::memory_order_acquire)) station_.engine->wake();
   return state;
@@ -114,16 +126,18 @@ std::shared_ptr<Work::State> Runner::enqueue(const Request& request) {
 // Drives the queue from the calling thread until `state` is done.
 void Runner::help(Work::State& state) {
   helpers_.fetch_add(1);
-  Waiter waiter(station_.cores, parking_.get());
+  Waiter waiter(station_.cores, parking_.has_value());
+  Waiter turn(station_.cores, false);  // nobody rings when the drive is free
   while (!state.done.load(std::memory_order_acquire)) {
     if (try_take_drive()) {
       const DriveRelease release(*this);
       if (const auto head = front()) {
         if (advance(head->operation, waiter) == Step::finished) pop(*head);
+        turn.reset();
         continue;
       }
     }
-    waiter.pause();
+    turn.pause();
   }
   helpers_.fetch_sub(1);
   if (queued_.load(std::memory_order_acquire) != 0 && station_.engine != nullptr) station_.engine->wake();
@@ -141,7 +155,11 @@ bool Runner::test(Work::State& state) {
   if (!state.done.load(std::memory_order_acquire) && !fork_guard_.forked() && try_take_drive()) {
     const DriveRelease release(*this);
     if (const auto head = front())
-      if (step_or_fail(head->operation) == Step::finished) pop(*head);
+      if (step_or_fail(head->operation) == Step::finished) {
+        pop(*head);
+        if (queued_.load(std::memory_order_acquire) != 0)
+          station_.engine->wake();  // it may sleep, and the next has begun
+      }
   }
   return state.done.load(std::memory_order_acquire);
 }
@@ -161,14 +179,17 @@ void Runner::pop(Work::State& state) {
   state.done.store(true, std::memory_order_release);
 }
 
-Driver::State Runner::drive() {
+Driver::State Runner::drive(Look look) {
   if (queued_.load(std::memory_order_acquire) == 0 || helpers_.load() != 0) return State::idle;
-  if (!try_take_drive()) return State::busy;
+  if (!try_take_drive()) return State::restless;
   const DriveRelease release(*this);
+  if (parking_) parking_->leave();
   const auto head = front();
   if (head == nullptr) return State::idle;
   Operation& op = head->operation;
-  Step result = step_or_fail(op);
+  const bool can_sleep = look == Look::thorough && parking_ && !restless();
+  if (can_sleep) parking_->prepare();
+  Step result = step_or_fail(op, look);
   if (result == Step::blocked) {
     const Clock::time_point now = Clock::now();
     if (op.blocked_since == Clock::time_point{}) op.blocked_since = now;
@@ -178,7 +199,14 @@ Driver::State Runner::drive() {
     op.blocked_since = {};
   }
   if (result == Step::finished) pop(*head);
-  return result == Step::blocked ? State::busy : State::moved;
+  if (result != Step::blocked) return State::moved;
+  return look == Look::quick || can_sleep ? State::busy : State::restless;
+}
+
+// The system likes to wake a thread on the core of the one that wakes it, where it might wait for the end of a time
+// slice. Who goes on waiting yields soon anyway; before a return to the caller, who may compute, it is done here.
+void Runner::let_woken_run() {
+  if (station_.rung && station_.transports.front()->take_rung()) ::sched_yield();
 }
 
 void Runner::take_drive() {
@@ -191,7 +219,7 @@ void Runner::take_drive() {
 }
 
 void Runner::drive_to_end(Operation& op) {
-  Waiter waiter(station_.cores, parking_.get());
+  Waiter waiter(station_.cores, parking_.has_value());
   while (advance(op, waiter) != Step::finished) {
   }
 }
@@ -199,15 +227,36 @@ void Runner::drive_to_end(Operation& op) {
 // One step and, when there is nothing to do, one short wait. Now and then it looks around, also while things move: a
 // peer that dribbles must not keep us from seeing the deadline.
 Runner::Step Runner::advance(Operation& op, Waiter& waiter) {
-  const Step result = step_or_fail(op);
-  if (result == Step::finished) return result;
+  Step result = step_or_fail(op);
+  if (result == Step::blocked) {
+    const Waiter::Next next = waiter.pause();
+    if (next == Waiter::Next::poll) return result;
+    if (next == Waiter::Next::sleep) result = sleep(op, waiter.waited());
+    if (result == Step::blocked) look_or_fail(op, waiter.waited());
+  }
   if (result == Step::moved) {
     waiter.reset();
     if (++op.moves % kLookEvery == 0) look_or_fail(op, {});
-  } else if (waiter.pause()) {
-    look_or_fail(op, waiter.waited());
   }
   return op.phase == Operation::Phase::finished ? Step::finished : result;
+}
+
+// Sleeps until there is news, if there is none at a second look; then the step that it allows. The drive is ours all
+// the while (parking.h). A fault ends the sleep too: its descriptor is readable from then on, so after one there are
+// naps.
+Runner::Step Runner::sleep(Operation& op, Clock::duration waited) {
+  if (station_.control->fault_raised() || restless()) return Waiter::nap(kNap), Step::blocked;
+  parking_->prepare();
+  Step result = step_or_fail(op, Look::thorough);
+  if (result == Step::blocked) {
+    // The longer it has lasted the longer, so that one who waits for minutes costs nothing.
+    auto limit = std::clamp<Clock::duration>(waited, kFirstSleep, kLongestSleep);
+    if (op.deadline != Clock::time_point{}) limit = std::min(limit, op.deadline - Clock::now());
+    parking_->sleep(std::max(std::chrono::ceil<milliseconds>(limit), milliseconds(1)), station_.control->fault_fd());
+    result = step_or_fail(op);
+  }
+  parking_->leave();
+  return result;
 }
 
 void Runner::force_algorithm(const std::string& name) {

@@ -20,6 +20,7 @@
 #include "src/runtime/control_plane.h"
 #include "src/runtime/engine.h"
 #include "src/runtime/operation.h"
+#include "src/runtime/parking.h"
 #include "src/runtime/plans.h"
 #include "src/runtime/record_board.h"
 #include "src/runtime/reducer.h"
@@ -37,7 +38,8 @@ struct Station {
   int local_size = 1;
   Cores cores = Cores::own;
   bool spare_cores = false;  // every rank of a host can have a core for the engine besides its own
-  bool can_park = false;     // all news come from ranks of this host that can ring
+  std::vector<int> bells;    // what brings this rank news while it sleeps (parking.h); none: it naps
+  bool rung = false;         // the first of them is rung by ranks of this host
   Config config;
   std::shared_ptr<Engine> engine;
   std::shared_ptr<RecordBoard> board = std::make_shared<RecordBoard>();
@@ -76,7 +78,9 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   // Drives the queue a little, if nobody else does; true when `state` is done. Never blocks.
   bool test(Work::State& state);
 
-  State drive() override;
+  State drive() override { return drive(Look::quick); }
+  State settle() override { return drive(Look::thorough); }
+  std::span<const int> bells() const override { return station_.bells; }
   bool has_spare_core() const override { return station_.spare_cores; }
 
  private:
@@ -99,6 +103,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
     Runner& runner;
   };
   enum class Step { blocked, moved, finished };
+  enum class Look { quick, thorough };          // thorough: before a sleep, see Transport::settle
   static constexpr unsigned kLookEvery = 4096;  // moves
 
   // runner.cc: calls, and who drives
@@ -110,14 +115,17 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   void help(Work::State& state);
   void drive_to_end(Operation& op);
   Step advance(Operation& op, Waiter& waiter);
+  Step sleep(Operation& op, Clock::duration waited);
+  State drive(Look look);
+  void let_woken_run();
   void take_drive();
   bool try_take_drive() { return !driving_.exchange(true, std::memory_order_acquire); }
   std::string self() const { return "rank " + std::to_string(station_.rank); }
 
   // runner_operation.cc: one operation
   void accept(Operation& op, const Request& request);
-  Step step(Operation& op);
-  Step step_or_fail(Operation& op);
+  Step step(Operation& op, Look look);
+  Step step_or_fail(Operation& op, Look look = Look::quick);
   void prepare(Operation& op);
   void prepare_anew(Operation& op);
   BoundProgram* program_for(const planner::Plan& plan);
@@ -126,7 +134,8 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   void locate_buffers(const Operation& op, Call& call) const;
   std::byte* scratch(std::size_t bytes);
   void forget_rings();
-  bool move_transports();
+  bool move_transports(Look look);
+  bool restless() const;
   bool drained() const;
 
   // runner_trouble.cc: what can go wrong
@@ -177,7 +186,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   std::vector<PortId> quiesce_ports_;
   std::uint32_t kept_rings_ = 0;
 
-  std::shared_ptr<Parking> parking_;  // null: naps
+  std::optional<Parking> parking_;  // none: naps
 
   // Of all threads.
   std::atomic<int> queued_{0};

@@ -59,9 +59,9 @@ void Runner::accept(Operation& op, const Request& request) {
   op.blocked_since = {};
 }
 
-Runner::Step Runner::step_or_fail(Operation& op) {
+Runner::Step Runner::step_or_fail(Operation& op, Look look) {
   try {
-    return step(op);
+    return step(op, look);
   } catch (const Error& error) {
     fail(op, error);
   } catch (const std::exception& error) {
@@ -70,7 +70,7 @@ Runner::Step Runner::step_or_fail(Operation& op) {
   return Step::finished;
 }
 
-Runner::Step Runner::step(Operation& op) {
+Runner::Step Runner::step(Operation& op, Look look) {
   using Phase = Operation::Phase;
   if (op.phase == Phase::accepted) {
     if (op.queued) check_usable(*op.request);
@@ -78,20 +78,20 @@ Runner::Step Runner::step(Operation& op) {
   }
   if (op.phase == Phase::connecting) {
     if (op.program->unbound != 0 && !connections_.bind_receives(*op.program))
-      return move_transports() ? Step::moved : Step::blocked;
+      return move_transports(look) ? Step::moved : Step::blocked;
     op.execution.start(*op.program, *op.call, kEpoch);
     op.phase = Phase::running;
   }
   bool moved = false;
   if (op.phase == Phase::running) {
     const Execution::State state = op.execution.advance();
-    moved = move_transports() || state == Execution::State::moved;
+    moved = move_transports(look) || state == Execution::State::moved;
     if (state == Execution::State::mismatch) op.mismatched_rank = op.execution.mismatched_rank();
     if (state != Execution::State::done) return moved ? Step::moved : Step::blocked;
     op.phase = Phase::draining;
   }
   if (op.phase == Phase::draining) {
-    if (!drained()) return move_transports() || moved ? Step::moved : Step::blocked;
+    if (!drained()) return move_transports(look) || moved ? Step::moved : Step::blocked;
     if (op.quiescing) {
       forget_rings();
       op.quiescing = false;
@@ -220,10 +220,15 @@ void Runner::forget_rings() {
   station_.arena->forget_rings(kept_rings_);
 }
 
-bool Runner::move_transports() {
+bool Runner::move_transports(Look look) {
   bool moved = false;
-  for (Transport* mover : station_.movers) moved = mover->progress() || moved;
+  for (Transport* mover : station_.movers) moved = (look == Look::quick ? mover->progress() : mover->settle()) || moved;
   return moved;
+}
+
+bool Runner::restless() const {
+  return std::any_of(station_.transports.begin(), station_.transports.end(),
+                     [](const auto& transport) { return transport->restless(); });
 }
 
 bool Runner::drained() const {

@@ -57,12 +57,19 @@ class Transport {
   // The flags of a peer whose memory this rank reaches; null for others.
   virtual DirectFlags* direct_flags(int peer) { return static_cast<void>(peer), nullptr; }
 
-  // Sleeping (parking.h). What peers ring, this rank's; -1: progress() is what brings news.
+  // Sleeping (parking.h). What becomes readable when there may be news; -1: nothing does, so this rank cannot sleep.
   virtual int bell() const { return -1; }
-  // The peer's flag; null when it has no bell.
+  // progress() of a thread that is about to sleep: it misses nothing, and when it has moved nothing, whatever comes
+  // later makes the bell readable.
+  virtual bool settle() { return progress(); }
+  // It waits for something for which no bell rings.
+  virtual bool restless() const { return false; }
+  // The peer's flag; null when it is never rung.
   virtual std::atomic<std::uint32_t>* parked(int peer) { return static_cast<void>(peer), nullptr; }
   // Never blocks; a peer that is gone is not told.
   virtual void ring(int peer) { static_cast<void>(peer); }
+  // Whether ring() has been called since the last time this was.
+  virtual bool take_rung() { return false; }
 
   // Moves what can be moved without blocking; true if anything moved. Throws Error when a peer sends garbage, and when
   // one is lost for whom a message waits.

@@ -11,9 +11,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <utility>
-
-#include "src/runtime/parking.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -37,62 +34,54 @@ enum class Cores : std::uint8_t { own, shared, shared_between_groups };
 
 class Waiter {
  public:
-  // Without `parking` it naps instead of sleeping until a peer rings.
-  Waiter(Cores cores, Parking* parking)
-      : spins_(cores == Cores::own ? kSpins : kSpinsOnSharedCores), cores_(cores), parking_(parking) {}
-  ~Waiter() { leave(); }
-  Waiter(const Waiter&) = delete;
-  Waiter& operator=(const Waiter&) = delete;
+  // What the caller is to do next.
+  enum class Next : std::uint8_t {
+    poll,   // look for news
+    look,   // and at the clock, the deadline and the control plane
+    sleep,  // by parking (parking.h), and then the same; only if it can
+  };
+
+  // Without parking it naps instead.
+  Waiter(Cores cores, bool can_park)
+      : spins_(cores == Cores::own ? kSpins : kSpinsOnSharedCores), cores_(cores), can_park_(can_park) {}
 
   // Something moved: the wait starts anew.
-  void reset() {
-    polls_ = 0;
-    leave();
-  }
+  void reset() { polls_ = 0; }
 
-  // Passes a little time. True when it is time to look at the clock, the deadline and the control plane as well.
-  bool pause() {
+  // Passes a little time, unless the caller is to sleep.
+  Next pause() {
     if (++polls_ <= spins_) {
       // A message from a rank that is as far as we are is about to come: look again at once, then less greedily.
       if (cores_ != Cores::own || polls_ > kEagerPolls) cpu_relax();
-      return false;
+      return Next::poll;
     }
     const Clock::time_point now = Clock::now();
     if (polls_ == spins_ + 1) since_ = now;
     waited_ = now - since_;
-    if (waited_ > kSleepAfter && parking_ != nullptr) {
-      park();
-    } else if (waited_ > kSleepAfter) {
-      const timespec nap{0, waited_ > 20 * kSleepAfter ? 500'000 : 50'000};
-      ::nanosleep(&nap, nullptr);
+    if (waited_ > kSleepAfter) {
+      if (can_park_) return Next::sleep;
+      nap(waited_ > 20 * kSleepAfter ? 500'000 : 50'000);
     } else if (cores_ == Cores::shared_between_groups) {
-      const timespec shortest{0, 1};  // takes some 50 us
-      ::nanosleep(&shortest, nullptr);
+      nap(1);  // takes some 50 us
     } else if (cores_ == Cores::shared || waited_ > kYieldAfter) {
       ::sched_yield();
     } else {
       for (int i = 0; i < 16; ++i) cpu_relax();
     }
-    return true;
+    return Next::look;
+  }
+
+  static void nap(long nanoseconds) {
+    const timespec time{0, nanoseconds};
+    ::nanosleep(&time, nullptr);
   }
 
   Clock::duration waited() const { return polls_ > spins_ ? waited_ : Clock::duration::zero(); }
 
  private:
-  // Every other time the caller looks for news between the two halves.
-  void park() {
-    if (!prepared_) return parking_->prepare(), static_cast<void>(prepared_ = true);
-    parking_->sleep();
-    leave();
-  }
-  void leave() {
-    if (std::exchange(prepared_, false)) parking_->leave();
-  }
-
   static constexpr unsigned kSpins = 400;
-  // Whom we wait for is likely to wait for our core: with 4 and 8 ranks on 2 cores, 20 took a quarter longer up to 2
-  // KiB and a tenth at 32 KiB (bench/README.md says how to measure). The executor polls more than once between two
-  // pauses.
+  // Whom we wait for is likely to wait for our core: with 4 and 8 ranks on 2 cores, all_reduce_perf took a quarter
+  // longer with 20 up to 2 KiB, and a tenth at 32 KiB. The executor polls more than once between two pauses.
   static constexpr unsigned kSpinsOnSharedCores = 2;
   static constexpr unsigned kEagerPolls = 32;
   // Not much later: on a machine in use the system may have put two ranks onto one core although each could have its
@@ -103,8 +92,7 @@ class Waiter {
   unsigned polls_ = 0;
   unsigned spins_;
   Cores cores_;
-  Parking* parking_;
-  bool prepared_ = false;
+  bool can_park_;
   Clock::time_point since_;
   Clock::duration waited_{};
 };

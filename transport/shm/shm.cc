@@ -12,6 +12,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -117,8 +118,16 @@ class Shm final : public runtime::Transport {
   runtime::DirectFlags* direct_flags(int rank) override { return &view_of(rank).direct(); }
 
   int bell() const override { return bell_.fd(); }
+  // Segments are fetched over sockets of their own.
+  bool restless() const override {
+    return std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.fetch.has_value(); });
+  }
   std::atomic<std::uint32_t>* parked(int rank) override { return &view_of(rank).parked(); }
-  void ring(int rank) override { bell_.ring(peers_.at(static_cast<std::size_t>(rank)).address.bell); }
+  void ring(int rank) override {
+    bell_.ring(peers_.at(static_cast<std::size_t>(rank)).address.bell);
+    rung_ = true;
+  }
+  bool take_rung() override { return std::exchange(rung_, false); }
 
   std::optional<std::byte*> map(int rank, const runtime::MemoryAddress& where, std::size_t bytes) override {
     Peer& peer = peers_.at(static_cast<std::size_t>(rank));
@@ -250,6 +259,7 @@ class Shm final : public runtime::Transport {
   FdDoor door_;
   Bell bell_;
   std::vector<Peer> peers_;
+  bool rung_ = false;
 };
 
 }  // namespace

@@ -59,6 +59,8 @@ class TcpTransport final : public runtime::Transport {
                   bool acknowledged) override;
   std::optional<Incoming> find_ring(runtime::PortId port, int peer, std::uint32_t reader,
                                     const runtime::RingGeometry& geometry, bool acknowledged) override;
+  int bell() const override { return epoll_.get(); }
+  bool settle() override;
   bool progress() override;
   std::optional<Error> loss() const override;
   bool drained() const override;
@@ -193,6 +195,16 @@ void TcpTransport::reserve(runtime::PortId port, int peer, const runtime::RingGe
 }
 
 bool TcpTransport::progress() { return advance(false); }
+
+// After it has found nothing, every socket has been read to its end or written until it was full, and the epoll has
+// reported all that happened before: what happens later makes it report, and so be readable, anew.
+bool TcpTransport::settle() {
+  quiet_ = 0;  // the first look after a sleep finds what has ended it
+  sweep(false);
+  bool moved = false;
+  for (Link* link : connected_) moved = link->progress(false) || moved;
+  return moved;
+}
 
 std::optional<Error> TcpTransport::loss() const {
   for (const Link* link : connected_)
