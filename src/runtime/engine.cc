@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -61,6 +62,7 @@ struct EngineFork {
       for (const auto& [fd, watch] : held->watches) ::dup3(null, fd, O_CLOEXEC);
       ::dup3(null, held->epoll.get(), O_CLOEXEC);
       ::dup3(null, held->doorbell.get(), O_CLOEXEC);
+      ::dup3(null, held->alarm.get(), O_CLOEXEC);
       ::close(null);
       held->mutex.unlock();
       new std::shared_ptr<Engine::Impl>(std::move(held));  // its destructor would wait on what fork has broken
@@ -85,10 +87,14 @@ Engine::Engine() : impl_(std::make_shared<Impl>()) {
   if (!impl_->epoll) base::throw_errno("cannot create an epoll descriptor");
   impl_->doorbell = base::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!impl_->doorbell) base::throw_errno("cannot create an eventfd");
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = impl_->doorbell.get();
-  if (::epoll_ctl(impl_->epoll.get(), EPOLL_CTL_ADD, event.data.fd, &event) != 0) base::throw_errno("epoll_ctl failed");
+  impl_->alarm = base::Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!impl_->alarm) base::throw_errno("cannot create a timer descriptor");
+  for (const int fd : {impl_->doorbell.get(), impl_->alarm.get()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    if (::epoll_ctl(impl_->epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) base::throw_errno("epoll_ctl failed");
+  }
 
   register_for_barriers();  // free for a process of one thread, milliseconds for one of several
 
@@ -174,6 +180,12 @@ void Engine::remove(Driver* driver) {
 }
 
 void Engine::wake() { impl_->ring(); }
+
+void Engine::wake_soon() {
+  if (impl_->alarm_set.exchange(true)) return;
+  const itimerspec soon{{0, 0}, {0, 1'000'000}};
+  ::timerfd_settime(impl_->alarm.get(), 0, &soon, nullptr);
+}
 
 void Engine::post(std::function<void()> task) {
   if (on_thread()) return task();

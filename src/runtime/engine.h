@@ -51,6 +51,8 @@ class Engine {
   void add(Driver* driver);
   void remove(Driver* driver);
   void wake();
+  // wake() within a millisecond or so, for one who is likely to do the work himself before; costs him less.
+  void wake_soon();
 
   // Runs `task` on the engine's thread: at once when called from it, else soon, in the order of the calls.
   void post(std::function<void()> task);

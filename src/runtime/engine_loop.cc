@@ -145,6 +145,13 @@ void Engine::Impl::serve(int fd, std::uint32_t events) {
     [[maybe_unused]] const ssize_t got = ::read(fd, &rings, sizeof rings);
     return;
   }
+  if (fd == alarm.get()) {
+    std::uint64_t times;
+    [[maybe_unused]] const ssize_t got = ::read(fd, &times, sizeof times);
+    alarm_set.store(false);  // before the look at the drivers: who comes now sets it again
+    woken.store(true);
+    return;
+  }
   std::shared_ptr<Watch> watch;
   {
     std::lock_guard lock(mutex);

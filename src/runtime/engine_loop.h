@@ -29,7 +29,9 @@ struct Engine::Impl {
   };
 
   base::Fd epoll, doorbell;
-  std::atomic<bool> alive{true};  // cleared by the only thread of a child of fork()
+  base::Fd alarm;                      // a timer, for wake_soon()
+  std::atomic<bool> alarm_set{false};  // and it has not gone off
+  std::atomic<bool> alive{true};       // cleared by the only thread of a child of fork()
   std::atomic<bool> stop{false};
 
   // How a thread with news wakes the engine's thread, and how none is lost:

@@ -106,7 +106,7 @@ std::shared_ptr<Work::State> Runner::submit(const Request& request) {
     if (front() == state && step_or_fail(state->operation) == Step::finished) pop(*state);
     let_woken_run();
   }
-  if (!state->done.load(std::memory_order_acquire)) station_.engine->wake();
+  if (!state->done.load(std::memory_order_acquire)) wake_engine();
   return state;
 }
 
@@ -140,7 +140,7 @@ void Runner::help(Work::State& state) {
     turn.pause();
   }
   helpers_.fetch_sub(1);
-  if (queued_.load(std::memory_order_acquire) != 0 && station_.engine != nullptr) station_.engine->wake();
+  if (queued_.load(std::memory_order_acquire) != 0 && station_.engine != nullptr) wake_engine();
 }
 
 void Runner::wait(Work::State& state) {
@@ -154,6 +154,7 @@ void Runner::wait(Work::State& state) {
 bool Runner::test(Work::State& state) {
   if (!state.done.load(std::memory_order_acquire) && !fork_guard_.forked() && try_take_drive()) {
     const DriveRelease release(*this);
+    tested_.store(true, std::memory_order_relaxed);
     if (const auto head = front())
       if (step_or_fail(head->operation) == Step::finished) {
         pop(*head);
@@ -181,6 +182,10 @@ void Runner::pop(Work::State& state) {
 
 Driver::State Runner::drive(Look look) {
   if (queued_.load(std::memory_order_acquire) == 0 || helpers_.load() != 0) return State::idle;
+  if (!station_.spare_cores && tested_.exchange(false, std::memory_order_relaxed)) {
+    station_.engine->wake_soon();  // the caller does the work; does he go on?
+    return State::idle;
+  }
   if (!try_take_drive()) return State::restless;
   const DriveRelease release(*this);
   if (parking_) parking_->leave();
@@ -207,6 +212,15 @@ Driver::State Runner::drive(Look look) {
 // slice. Who goes on waiting yields soon anyway; before a return to the caller, who may compute, it is done here.
 void Runner::let_woken_run() {
   if (station_.rung && station_.transports.front()->take_rung()) ::sched_yield();
+}
+
+// Where the ranks compute on all cores the engine's thread would only be in the caller's way, who is likely to wait or
+// to test soon. It comes when that takes longer, so that peers need not wait for him.
+void Runner::wake_engine() {
+  if (station_.spare_cores)
+    station_.engine->wake();
+  else
+    station_.engine->wake_soon();
 }
 
 void Runner::take_drive() {

@@ -118,6 +118,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   Step sleep(Operation& op, Clock::duration waited);
   State drive(Look look);
   void let_woken_run();
+  void wake_engine();
   void take_drive();
   bool try_take_drive() { return !driving_.exchange(true, std::memory_order_acquire); }
   std::string self() const { return "rank " + std::to_string(station_.rank); }
@@ -190,7 +191,8 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
 
   // Of all threads.
   std::atomic<int> queued_{0};
-  std::atomic<int> helpers_{0};  // callers that wait and drive, so that the engine need not
+  std::atomic<int> helpers_{0};      // callers that wait and drive, so that the engine need not
+  std::atomic<bool> tested_{false};  // so did one that tested, since the engine last looked
   std::mutex queue_mutex_;
   std::deque<std::shared_ptr<Work::State>> queue_;
   std::atomic<bool> failed_{false};

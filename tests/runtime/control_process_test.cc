@@ -319,7 +319,7 @@ TEST_CASE("a centre that runs out of descriptors ends the connecting of all rank
 TEST_CASE("a rank without descriptors to call says so", "[rendezvous]") {
   const std::uint16_t port = free_port();
   Child child([&] {
-    const FewDescriptors few(2);  // for the engine
+    const FewDescriptors few(3);  // for the engine
     ControlPlane::connect(launched(1, 2, port), in(seconds(100)), {});
   });
   CHECK_THAT(child.wait(),

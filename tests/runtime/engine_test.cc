@@ -169,6 +169,19 @@ TEST_CASE("a driver is polled until it is idle and again after wake", "[engine]"
   CHECK(driver.drives == seen + 1);
 }
 
+TEST_CASE("a driver is polled soon after wake_soon, however often that is called", "[engine]") {
+  const auto engine = Engine::acquire();
+  CountingDriver driver;
+  engine->add(&driver);
+  CHECK(comes([&] { return driver.drives > 0; }));
+  for (int time = 0; time < 3; ++time) {
+    const int before = driver.drives;
+    for (int call = 0; call < 10; ++call) engine->wake_soon();
+    CHECK(comes([&] { return driver.drives > before; }));
+  }
+  engine->remove(&driver);
+}
+
 TEST_CASE("a callback that throws is logged and harms no other", "[engine]") {
   const auto engine = Engine::acquire();
   struct Failing : Driver {
