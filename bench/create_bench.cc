@@ -20,14 +20,13 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/json_file.h"
 #include "bench/perf/statistics.h"
 #include "src/base/error.h"
 #include "tutti/communicator.h"
@@ -35,7 +34,7 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
+using tutti::bench::Json;
 
 constexpr int kMostRanks = 512;
 constexpr unsigned kPatience = 120;  // seconds until a round that does not end is given up
@@ -196,13 +195,7 @@ int measure(const Options& options) {
       for (int round = 0; round < rounds_of(options, ranks); ++round) rounds.push_back(one_round(kind, ranks));
       report(results, kind, ranks, rounds);
     }
-  if (options.json.empty()) return 0;
-  std::ofstream file(options.json);
-  file << Json{{"results", results}}.dump(2) << "\n";
-  if (file.flush()) return 0;
-  std::fprintf(stderr, "create_bench: --json is '%s', which cannot be written; valid: a file in a folder that exists\n",
-               options.json.c_str());
-  return 2;
+  return tutti::bench::write_results("create_bench", options.json, results);
 }
 
 }  // namespace

@@ -11,8 +11,7 @@
 //               system takes. The ratio of the others is to its median.
 //   blocking    rank 1 sleeps in an all_reduce of 8 bytes, rank 0 calls it: until rank 1 has returned
 //   async       rank 1 has submitted it and computes nothing, so its engine's thread sleeps; rank 0 submits it: until
-//   rank
-//               1's result is there
+//               rank 1's result is there
 //
 // The rounds of the three take turns. Each rank is bound to a core of its own (--no-bind: not), because the system
 // likes to wake a thread on the core of the one that wakes it; then the sleeper waits for that one to stop spinning.
@@ -42,13 +41,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/json_file.h"
+#include "bench/peers/harness.h"
 #include "bench/perf/statistics.h"
 #include "src/base/error.h"
 #include "tutti/communicator.h"
@@ -56,7 +55,7 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
+using tutti::bench::Json;
 
 constexpr unsigned kPatience = 60;  // seconds beyond the measured ones until ranks that do not end are given up
 constexpr int kMostRounds = 100'000;
@@ -235,22 +234,11 @@ class Rank {
   std::array<std::uint32_t, 2> own_{};
 };
 
-// Binds this thread, and those it will start, to the rank's core.
-void bind(int rank) {
-  cpu_set_t usable, one;
-  CPU_ZERO(&one);
-  if (::sched_getaffinity(0, sizeof usable, &usable) != 0) tutti::base::throw_errno("sched_getaffinity");
-  int left = rank % CPU_COUNT(&usable);
-  for (std::size_t core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &usable) && left-- == 0) CPU_SET(core, &one);
-  if (::sched_setaffinity(0, sizeof one, &one) != 0) tutti::base::throw_errno("sched_setaffinity");
-}
-
 // A rank that fails ends its process: the other would wait for it.
 void run_rank(Page& page, int rank, std::array<int, 2> ends, const Options& options, const std::string& kind) try {
   tutti::Config config = tutti::Config::from_environment();
   config.transport = kind == "tcp" ? "tcp" : "shm";
-  if (!options.no_bind) bind(rank);
+  if (!options.no_bind && !tutti::peers::bind_to_core(rank)) tutti::base::throw_errno("sched_setaffinity");
   if (rank == 0) page.id = tutti::UniqueId::create();
   page.wait();
   tutti::Communicator world = tutti::Communicator::connect(page.id, rank, 2, config);
@@ -338,13 +326,7 @@ int run(const Options& options) {
     for (Json& row : report(*page, options, kind)) results.push_back(std::move(row));
     ::munmap(page, sizeof(Page));
   }
-  if (options.json.empty()) return 0;
-  std::ofstream file(options.json);
-  file << Json{{"results", results}}.dump(2) << "\n";
-  if (file.flush()) return 0;
-  std::fprintf(stderr, "wake_bench: --json is '%s', which cannot be written; valid: a file in a folder that exists\n",
-               options.json.c_str());
-  return 2;
+  return tutti::bench::write_results("wake_bench", options.json, results);
 }
 
 }  // namespace

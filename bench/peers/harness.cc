@@ -145,18 +145,14 @@ std::string variable(const char* name) {
 
 bool ranks_share_cores(int ranks) { return ranks > sysconf(_SC_NPROCESSORS_ONLN); }
 
-void bind_to_core(int index) {
-  cpu_set_t usable;
-  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return;
+bool bind_to_core(int index) {
+  cpu_set_t usable, one;
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return false;
   index %= CPU_COUNT(&usable);
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &usable) || index-- > 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one);
-    return;
-  }
+  CPU_ZERO(&one);
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &usable) && index-- == 0) CPU_SET(cpu, &one);
+  return sched_setaffinity(0, sizeof one, &one) == 0;
 }
 
 ControlPage::ControlPage(const std::string& path, int rank, int ranks)

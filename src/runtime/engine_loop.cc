@@ -29,6 +29,7 @@ constexpr microseconds kFirstNap{50};
 constexpr microseconds kLongestNap{1000};
 constexpr microseconds kFirstSleep{10'000};  // faults and deadlines are looked at in between
 constexpr microseconds kLongestSleep{100'000};
+constexpr int kMostSleeps = 100;  // that are counted: by then they do not get longer
 
 // Callbacks should not throw; one that does (no memory, no room for another watch) must not end the process.
 template <class F>
@@ -140,14 +141,10 @@ int Engine::Impl::wait(epoll_event* events, int capacity, microseconds limit) {
 }
 
 void Engine::Impl::serve(int fd, std::uint32_t events) {
-  if (fd == doorbell.get()) {
-    std::uint64_t rings;
-    [[maybe_unused]] const ssize_t got = ::read(fd, &rings, sizeof rings);
-    return;
-  }
-  if (fd == alarm.get()) {
+  if (fd == doorbell.get() || fd == alarm.get()) {
     std::uint64_t times;
     [[maybe_unused]] const ssize_t got = ::read(fd, &times, sizeof times);
+    if (fd == doorbell.get()) return;
     alarm_set.store(false);  // before the look at the drivers: who comes now sets it again
     woken.store(true);
     return;
@@ -181,7 +178,7 @@ void Engine::Impl::loop() {
       poll(microseconds(-1));
       continue;
     }
-    still = state == Driver::State::moved ? 0 : still + 1;
+    still = state == Driver::State::moved ? 0 : std::min(still + 1, kSpins + kYields + kMostSleeps);
     if (still == 1 && !spare_cores()) still = kSpins + kYields;  // the callers compute on all of them: sleep at once
     if (still < kSpins) {
       if (still % kPollEvery == 0) poll(microseconds(0));

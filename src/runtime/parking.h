@@ -25,6 +25,8 @@
 // leaves it something to do.
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -40,12 +42,12 @@ class Parking {
  public:
   // `flag` is this rank's in its arena; null when no peer rings. `bells` become readable when there may be news. All
   // outlive this.
-  Parking(std::atomic<std::uint32_t>* flag, std::vector<int> bells) : flag_(flag), bells_(std::move(bells)) {}
+  Parking(std::atomic<std::uint32_t>* flag, const std::vector<int>& bells);
 
   // The steps of the left side, by the thread that drives. Between prepare() and sleep() the caller looks for news.
   void prepare();
   // Until a bell rings, `other` is readable (-1: none) or `limit` has passed.
-  void sleep(std::chrono::milliseconds limit, int other = -1) const;
+  void sleep(std::chrono::milliseconds limit, int other = -1);
   // Peers need not ring any more.
   void leave() {
     if (std::exchange(raised_, false)) flag_->store(0, std::memory_order_relaxed);
@@ -53,7 +55,7 @@ class Parking {
 
  private:
   std::atomic<std::uint32_t>* const flag_;
-  const std::vector<int> bells_;
+  std::vector<pollfd> ends_;  // what may end a sleep: the bells, then `other`
   bool raised_ = false;
 };
 

@@ -158,8 +158,7 @@ bool Runner::test(Work::State& state) {
     if (const auto head = front())
       if (step_or_fail(head->operation) == Step::finished) {
         pop(*head);
-        if (queued_.load(std::memory_order_acquire) != 0)
-          station_.engine->wake();  // it may sleep, and the next has begun
+        if (queued_.load(std::memory_order_acquire) != 0) wake_engine();  // it may sleep, and the next has begun
       }
   }
   return state.done.load(std::memory_order_acquire);

@@ -45,8 +45,7 @@ void note_takes(const Wiring& wiring, int id, std::vector<PortUse>& uses) {
   }
 }
 
-// ---- words for a port at fault
-// ---------------------------------------------------------------------------------------
+// ---- words for a port at fault --------------------------------------------------------------------------------------
 
 Maybe check_one_lane(const Wiring& wiring, int port, std::span<const int> uses, const char* verb) {
   for (const int id : uses)

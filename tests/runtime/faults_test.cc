@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 using tutti::test::Ending;
 using tutti::test::in_processes;
 using tutti::test::on_threads;
+using tutti::test::stop_for;
 
 namespace {
 
@@ -80,14 +81,7 @@ TEST_CASE("a stopped rank is named when the deadline passes") {
       3,
       [](Communicator& comm) -> std::string {
         if (comm.rank() == 1) {
-          // Somebody else must wake a stopped process: a child does, after the others have given up.
-          const pid_t self = ::getpid();
-          if (::fork() == 0) {
-            ::sleep(4);
-            ::kill(self, SIGCONT);
-            ::_exit(0);
-          }
-          ::kill(self, SIGSTOP);
+          stop_for(4);  // the others have given up by then
         }
         return reduce_until_error(comm, 1000);
       },

@@ -19,6 +19,7 @@ using namespace tutti;
 using namespace tutti::runtime;
 using tutti::test::in_processes;
 using tutti::test::on_threads;
+using tutti::test::stop_for;
 
 namespace {
 
@@ -183,15 +184,7 @@ TEST_CASE("a rank that sleeps hears of a death, an abort and its deadline") {
           std::this_thread::sleep_for(std::chrono::milliseconds(100));
           if (trouble == "killed") ::kill(::getpid(), SIGKILL);
           if (trouble == "abort") comm.abort("enough");
-          if (trouble == "stopped") {
-            const pid_t self = ::getpid();
-            if (::fork() == 0) {
-              ::sleep(2);
-              ::kill(self, SIGCONT);
-              ::_exit(0);
-            }
-            ::kill(self, SIGSTOP);
-          }
+          if (trouble == "stopped") stop_for(2);
           return {};
         }
         int one = 1;

@@ -114,4 +114,14 @@ std::vector<Ending> in_processes(int size, const std::function<std::string(Commu
   return endings;
 }
 
+void stop_for(unsigned seconds) {
+  const pid_t self = ::getpid();
+  if (::fork() == 0) {
+    ::sleep(seconds);
+    ::kill(self, SIGCONT);
+    ::_exit(0);
+  }
+  ::kill(self, SIGSTOP);
+}
+
 }  // namespace tutti::test

@@ -24,4 +24,7 @@ struct Ending {
 std::vector<Ending> in_processes(int size, const std::function<std::string(Communicator&)>& body,
                                  const Config& config = {}, int seconds = 60);
 
+// Stops this process for so long. A child wakes it: nobody can do that himself.
+void stop_for(unsigned seconds);
+
 }  // namespace tutti::test
