@@ -145,7 +145,7 @@ std::string variable(const char* name) {
 
 bool ranks_share_cores(int ranks) { return ranks > sysconf(_SC_NPROCESSORS_ONLN); }
 
-bool bind_to_core(int index) {
+bool bind_to_cpu(int index) {
   cpu_set_t usable, one;
   if (sched_getaffinity(0, sizeof usable, &usable) != 0) return false;
   index %= CPU_COUNT(&usable);

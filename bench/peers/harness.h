@@ -61,9 +61,9 @@ struct Settings {
 // std::runtime_error when it is not set.
 std::string variable(const char* name);
 
-// Binds the calling thread, and those it will start, to the index-th core that it may use, counted round and round.
+// Binds the calling thread, and those it will start, to the index-th CPU that it may use, counted round and round.
 // False, with errno, where the system does not let it.
-bool bind_to_core(int index);
+bool bind_to_cpu(int index);
 bool ranks_share_cores(int ranks);  // more ranks than cores: who waits should give its core away
 
 // Barrier and exchange of figures and of libraries' addresses in a file that all ranks map; made (empty) by the driver,

@@ -133,7 +133,7 @@ class Process {
 };
 
 bool measure(Flag* flags, LoopbackConnection& connection, int self, bool cache_line_only) try {
-  bind_to_core(self);
+  bind_to_cpu(self);
   Process process(flags, connection, self);
   cache_line_only ? process.cache_line() : process.everything();
   return true;

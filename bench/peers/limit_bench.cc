@@ -129,7 +129,7 @@ class Bench {
 int run_rank(Settings settings, int rank, std::byte* shared, const MappedBuffers& buffers) try {
   const int ranks = settings.ranks;
   settings.ranks = 0;  // this rank is a process of its own
-  if (settings.bind) bind_to_core(rank);
+  if (settings.bind) bind_to_cpu(rank);
   ControlPage page(settings.page, rank, ranks);
   ReferenceRank reference(shared, rank, ranks);
   Bench(settings, page, reference, buffers).run();

@@ -40,7 +40,7 @@ int main(int argc, char** argv) try {
   }
   const Settings settings = Settings::from_arguments(argc, argv);
   const int rank = std::stoi(variable("RANK"));
-  if (settings.bind) bind_to_core(rank);
+  if (settings.bind) bind_to_cpu(rank);
   ControlPage page(settings.page, rank, std::stoi(variable("WORLD_SIZE")));
   ccl::init();
   const ccl::shared_ptr_class<ccl::kvs> store = shared_store(page);

@@ -54,7 +54,7 @@ void measure_threads(const Settings& settings) {
   for (tutti::Communicator& communicator : communicators)
     threads.emplace_back([&settings, own = std::move(communicator)]() mutable {
       try {
-        if (settings.bind) bind_to_core(own.rank());
+        if (settings.bind) bind_to_cpu(own.rank());
         measure(settings, own, settings.tutti_memory ? "threads, tutti::alloc" : "threads");
       } catch (const std::exception& error) {
         std::fprintf(stderr, "tutti_bench: rank %d: %s\n", own.rank(), error.what());

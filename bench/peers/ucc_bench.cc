@@ -133,7 +133,7 @@ int main(int argc, char** argv) try {
   }
   const Settings settings = Settings::from_arguments(argc, argv);
   const int rank = std::stoi(variable("RANK"));
-  if (settings.bind) bind_to_core(rank);
+  if (settings.bind) bind_to_cpu(rank);
   ControlPage page(settings.page, rank, std::stoi(variable("WORLD_SIZE")));
   const Team team(page);
   const auto prepare = [&](const float* input, float* output, std::size_t count) {

@@ -132,7 +132,10 @@ void Runner::help(Work::State& state) {
     if (try_take_drive()) {
       const DriveRelease release(*this);
       if (const auto head = front()) {
-        if (advance(head->operation, waiter) == Step::finished) pop(*head);
+        if (advance(head->operation, waiter) == Step::finished) {
+          pop(*head);
+          if (head.get() == &state) let_woken_run();
+        }
         turn.reset();
         continue;
       }
@@ -158,6 +161,7 @@ bool Runner::test(Work::State& state) {
     if (const auto head = front())
       if (step_or_fail(head->operation) == Step::finished) {
         pop(*head);
+        let_woken_run();
         if (queued_.load(std::memory_order_acquire) != 0) wake_engine();  // it may sleep, and the next has begun
       }
   }
@@ -208,7 +212,8 @@ Driver::State Runner::drive(Look look) {
 }
 
 // The system likes to wake a thread on the core of the one that wakes it, where it might wait for the end of a time
-// slice. Who goes on waiting yields soon anyway; before a return to the caller, who may compute, it is done here.
+// slice. Who goes on waiting yields soon anyway; before a return to the caller, who may compute, it is done here. The
+// drive is ours.
 void Runner::let_woken_run() {
   if (station_.rung && station_.transports.front()->take_rung()) ::sched_yield();
 }

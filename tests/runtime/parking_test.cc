@@ -58,6 +58,12 @@ long switches_of_engine() {
   return -1;
 }
 
+std::chrono::nanoseconds cpu_of_this_thread() {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
 // Ranks that come late by turns, so that the others sleep; blocking calls and asynchronous ones.
 std::string take_turns(Communicator& comm) {
   const int size = comm.size();
@@ -146,6 +152,27 @@ TEST_CASE("ranks that sleep are woken: processes") {
     REQUIRE(ending.status == 0);
     REQUIRE(ending.message.empty());
   }
+}
+
+TEST_CASE("a caller that waits sleeps, though an earlier sleeper's ring was left unheard") {
+  // Processor time, so that what else runs here cannot make it fail.
+  const auto endings = in_processes(
+      2,
+      [](Communicator& comm) -> std::string {
+        int one = 1;
+        const auto late = std::chrono::milliseconds(comm.rank() == 1 ? 50 : 0);
+        std::this_thread::sleep_for(late);
+        Work first = comm.all_reduce_async(std::span(&one, 1));
+        std::this_thread::sleep_for(std::chrono::milliseconds(100) - late);  // rank 0's engine sleeps, and is rung
+        first.wait();
+        std::this_thread::sleep_for(20 * late);
+        const auto before = cpu_of_this_thread();
+        comm.barrier();
+        const auto used = cpu_of_this_thread() - before;
+        return used < std::chrono::milliseconds(250) ? "" : std::to_string(used.count()) + " ns of 1 s";
+      },
+      by("shm"));
+  for (const auto& ending : endings) CHECK(ending.message == "");
 }
 
 TEST_CASE("no message is lost around the decision to sleep, blocking or not") {
