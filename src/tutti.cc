@@ -9,6 +9,7 @@
 #include "src/runtime/communicator.h"
 #include "src/runtime/connect.h"
 #include "src/runtime/job.h"
+#include "src/runtime/regroup.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
 
@@ -112,6 +113,26 @@ std::vector<Communicator> Communicator::connect_threads(int size, const Config& 
   std::vector<Communicator> communicators;
   for (auto& runner : runners) communicators.push_back(Communicator(std::make_unique<Impl>(Impl{std::move(runner)})));
   return communicators;
+}
+
+std::optional<Communicator> Communicator::split(int color, int key) { return split(color, key, config()); }
+Communicator Communicator::shrink(std::span<const int> left_out) { return shrink(left_out, config()); }
+Communicator Communicator::grow(int size, const UniqueId* id) { return grow(size, id, config()); }
+
+std::optional<Communicator> Communicator::split(int color, int key, const Config& config) {
+  const std::vector<int> members = runtime::members_of_color(*this, color, key);
+  const runtime::Job job = impl().runner->reunion(members, "split-" + std::to_string(color));
+  if (members.empty()) return std::nullopt;
+  return Communicator(std::make_unique<Impl>(Impl{connect_runner(job, config)}));
+}
+
+Communicator Communicator::shrink(std::span<const int> left_out, const Config& config) {
+  const runtime::Job job = impl().runner->reunion(runtime::members_without(*this, left_out), "shrink");
+  return Communicator(std::make_unique<Impl>(Impl{connect_runner(job, config)}));
+}
+
+Communicator Communicator::grow(int size, const UniqueId* id, const Config& config) {
+  return connect(runtime::common_id(*this, size, id), rank(), size, config);
 }
 
 }  // namespace tutti

@@ -11,13 +11,14 @@
 // abort(), which any thread may call at any time. Different communicators are independent.
 // Blocking: collectives return when this rank's output is complete and its input may be overwritten.
 // Errors: Error, with a message that names ranks; after remote_error, timeout or aborted the communicator can only be
-// destroyed. The destructor never waits for other ranks longer than a short stated bound (kLeaveTimeout). One that was
+// shrunk and destroyed. The destructor never waits for other ranks longer than a short stated bound (kLeaveTimeout). One that was
 // moved from can be destroyed and assigned to; all else throws Error(invalid_usage).
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -91,6 +92,7 @@ class Communicator {
   int size() const;
   int local_rank() const;  // among the ranks of this host
   int local_size() const;
+  const Config& config() const;  // as this communicator uses it
 
   // output[i] = op over all ranks of input[i]. input == output is allowed, any other overlap is not.
   void all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op = ReduceOp::sum);
@@ -114,6 +116,22 @@ class Communicator {
   void broadcast(std::span<T> data, int root) {
     broadcast(data.data(), data.size(), data_type_of<T>(), root);
   }
+
+  // Other communicators of these ranks. All of them (all that stay, for shrink) call alike. They block as connect()
+  // does, and leave this communicator as it is. Config: this one's, unless another is given.
+  //
+  // The ranks that give equal colors, in the order of (key, rank); none for kNoColor. A color is not negative.
+  static constexpr int kNoColor = -1;
+  std::optional<Communicator> split(int color, int key);
+  std::optional<Communicator> split(int color, int key, const Config& config);
+  // Without the ranks `left_out`, in the same order. Needs nothing of those, nor of this communicator: it may have
+  // failed, because one of them died, and then still be shrunk.
+  Communicator shrink(std::span<const int> left_out);
+  Communicator shrink(std::span<const int> left_out, const Config& config);
+  // With more ranks, `size` in all, which keep the ranks of these; the new ones call connect(id, rank, size) with ranks
+  // from size() on. One rank of these, or several, give the id that the new ones have; the others null.
+  Communicator grow(int size, const UniqueId* id);
+  Communicator grow(int size, const UniqueId* id, const Config& config);
 
   // Ends every operation in progress, here and on all other ranks, with Error(aborted). Returns within a second.
   void abort(const std::string& reason);

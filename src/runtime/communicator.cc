@@ -111,6 +111,7 @@ int Communicator::rank() const { return impl().runner->station().rank; }
 int Communicator::size() const { return impl().runner->station().size; }
 int Communicator::local_rank() const { return impl().runner->station().local_rank; }
 int Communicator::local_size() const { return impl().runner->station().local_size; }
+const Config& Communicator::config() const { return impl().runner->station().config; }
 
 void Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) {
   impl().runner->run(all_reduce_request(*this, input, output, count, type, op));

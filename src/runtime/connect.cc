@@ -8,6 +8,7 @@
 #include "src/base/address.h"
 #include "src/base/env.h"
 #include "src/base/log.h"
+#include "src/base/socket.h"
 #include "src/base/variables.h"
 #include "src/runtime/facts.h"
 
@@ -74,6 +75,7 @@ class Connecting {
       make_transports();
       exchange_addresses();
       join_ranks();
+      prepare_reunions();
       station_.control->all_gather({}, deadline_);  // nobody starts before everybody is ready
     } catch (const Error& error) {
       fail(error);
@@ -169,6 +171,19 @@ class Connecting {
     station_.memory_domain = host_of_rank_;
     if (!station_.transports.empty() && !kinds_[0]->same_host_only)  // no shared memory: to each its own
       std::iota(station_.memory_domain.begin(), station_.memory_domain.end(), 0);
+  }
+
+  // On one host a name is enough; of another one the members must know an address that will still be there.
+  void prepare_reunions() {
+    Reunion& reunion = station_.reunion;
+    reunion.communicator = facts_[0].nonce;
+    reunion.secret = job_.meeting.secret;
+    if (std::all_of(host_of_rank_.begin(), host_of_rank_.end(), [](int host) { return host == 0; })) return;
+    reunion.listener = base::listen_everywhere();
+    const ReunionPlace own{base::reachable_addresses(), base::local_address(reunion.listener.get()).port};
+    const std::vector<Blob> blobs = station_.control->all_gather(to_blob(own), deadline_);
+    for (int rank = 0; rank < job_.size; ++rank)
+      reunion.places.push_back(reunion_place_from_blob(blobs[static_cast<std::size_t>(rank)], rank));
   }
 
   // What ends this rank's sleep. Ranks of this host ring only if barriers reach all of them.

@@ -1,6 +1,7 @@
 // Connecting, and the object that a communicator owns.
 #include "src/runtime/control_plane.h"
 
+#include <fcntl.h>
 #include <sodium.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -123,7 +124,12 @@ base::Fd patiently(Clock::time_point deadline, const Listen& listen) {
 std::shared_ptr<Door> open_meeting(const std::shared_ptr<Engine>& engine, const MeetingPoint& meeting,
                                    Clock::time_point deadline) {
   base::Fd tcp;
-  if (meeting.port != 0) tcp = patiently(deadline, [&] { return base::listen_everywhere(meeting.port); });
+  if (meeting.listener >= 0) {
+    tcp = base::Fd(::fcntl(meeting.listener, F_DUPFD_CLOEXEC, 0));
+    if (!tcp) base::throw_errno("cannot use the listener at " + place_of(meeting) + " once more (dup)");
+  } else if (meeting.port != 0) {
+    tcp = patiently(deadline, [&] { return base::listen_everywhere(meeting.port); });
+  }
   const std::string name = local_name(meeting.secret, meeting.name, meeting.port);
   base::Fd local = patiently(deadline, [&] { return base::listen_unix(name); });
   return Meeting::open(engine, std::move(tcp), std::move(local), meeting.secret, meeting.name, place_of(meeting));

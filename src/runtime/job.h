@@ -23,6 +23,7 @@ struct MeetingPoint {
   Secret secret{};                                // authenticates the ranks to each other
   std::string name;                               // tells jobs and restarts that share a meeting point apart
   bool serve = false;                             // this rank opens the meeting point (rank 0 of a launched job)
+  int listener = -1;                              // then: one that listens at `port` already; stays the owner's
 };
 
 struct Job {

@@ -277,6 +277,12 @@ Runner::Step Runner::sleep(Operation& op, Clock::duration waited) {
   return result;
 }
 
+Job Runner::reunion(const std::vector<int>& members, std::string_view word) {
+  const CallGuard guard(*this);
+  check_not_forked();
+  return station_.reunion.call(members, station_.rank, word);
+}
+
 void Runner::force_algorithm(const std::string& name) {
   with_plans([&](Plans& plans) { plans.force(name); });
   station_.board->set_forced(name);

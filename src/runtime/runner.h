@@ -24,6 +24,7 @@
 #include "src/runtime/plans.h"
 #include "src/runtime/record_board.h"
 #include "src/runtime/reducer.h"
+#include "src/runtime/reunion.h"
 #include "src/runtime/slot_budget.h"
 #include "src/runtime/transport.h"
 #include "tutti/communicator.h"
@@ -51,6 +52,7 @@ struct Station {
   std::vector<Transport*> movers;        // those whose progress() moves anything
   std::unique_ptr<Plans> plans;
   const Kernels* kernels = nullptr;
+  Reunion reunion;
 };
 
 class Runner final : public Driver, public std::enable_shared_from_this<Runner> {
@@ -74,6 +76,9 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
     check_not_forked();
     return use(*station_.plans);
   }
+
+  // The job of those members that are to meet again; also after a failure.
+  Job reunion(const std::vector<int>& members, std::string_view word);
 
   // Drives the queue a little, if nobody else does; true when `state` is done. Never blocks.
   bool test(Work::State& state);

@@ -77,4 +77,20 @@ for rank in 0 1; do
   grep -Eq "rank 2 \(pid [0-9]+ on host [^)]*\) died|lost the connection to rank 2 at" "$out/$rank" ||
     { echo "rank $rank: $(cat "$out/$rank")"; exit 1; }
 done
-echo "two hosts: all algorithms exact, a killed rank named"
+
+# Splits across hosts, and the survivors of a death meet again: also when it was rank 0, at whose place all had met.
+for victim in 0 2 3; do
+  hosts=("$a" "$a" "$b" "$b")
+  for rank in 0 1 2 3; do
+    TUTTI_RANK=$rank TUTTI_SIZE=4 TUTTI_RENDEZVOUS=10.213.7.1:$port TUTTI_SECRET=$secret TUTTI_TIMEOUT=30s \
+      TUTTI_INIT_TIMEOUT=30s timeout 60 ip netns exec "${hosts[$rank]}" "$bin/regroup_ranks" $victim >"$out/$rank" 2>&1 &
+    pids[$rank]=$!
+  done
+  for rank in 0 1 2 3; do
+    status=0
+    wait "${pids[$rank]}" || status=$?
+    [ $rank = $victim ] || [ $status = 0 ] || { echo "rank $rank without $victim: $(cat "$out/$rank")"; exit 1; }
+  done
+  port=$((port + 1))
+done
+echo "two hosts: all algorithms exact, a killed rank named, split and shrunk"
