@@ -238,7 +238,7 @@ class Rank {
 void run_rank(Page& page, int rank, std::array<int, 2> ends, const Options& options, const std::string& kind) try {
   tutti::Config config = tutti::Config::from_environment();
   config.transport = kind == "tcp" ? "tcp" : "shm";
-  if (!options.no_bind && !tutti::peers::bind_to_core(rank)) tutti::base::throw_errno("sched_setaffinity");
+  if (!options.no_bind && !tutti::peers::bind_to_cpu(rank)) tutti::base::throw_errno("sched_setaffinity");
   if (rank == 0) page.id = tutti::UniqueId::create();
   page.wait();
   tutti::Communicator world = tutti::Communicator::connect(page.id, rank, 2, config);

@@ -11,8 +11,8 @@
 // abort(), which any thread may call at any time. Different communicators are independent.
 // Blocking: collectives return when this rank's output is complete and its input may be overwritten.
 // Errors: Error, with a message that names ranks; after remote_error, timeout or aborted the communicator can only be
-// shrunk and destroyed. The destructor never waits for other ranks longer than a short stated bound (kLeaveTimeout). One that was
-// moved from can be destroyed and assigned to; all else throws Error(invalid_usage).
+// shrunk and destroyed. The destructor never waits for other ranks longer than a short stated bound (kLeaveTimeout).
+// One that was moved from can be destroyed and assigned to; all else throws Error(invalid_usage).
 #pragma once
 
 #include <chrono>
