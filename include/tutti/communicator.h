@@ -54,6 +54,19 @@ struct PlanInfo {
   double runner_up_us = 0;
 };
 
+// A call of any collective, for Communicator::start(). What the collective has no use for is ignored.
+struct CollectiveCall {
+  Collective collective = Collective::all_reduce;
+  // May be null when count is 0, and where the rank has none: off the root, the input of broadcast and scatter, and the
+  // output of reduce and gather.
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::size_t count = 0;  // elements per block
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+};
+
 // A call in progress. Movable, owns the operation: the destructor waits for it (and swallows its error). One that holds
 // no operation (default-made, moved from) can be destroyed and assigned to; wait() and test() throw
 // Error(invalid_usage).
@@ -103,6 +116,21 @@ class Communicator {
   void all_gather(const void* input, void* output, std::size_t count, DataType type);
   // Returns after every rank has called it.
   void barrier();
+  // output[i] of `root` = op over all ranks of input[i]. input == output is allowed. Other ranks' outputs are not
+  // touched and may be null.
+  void reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, int root);
+  // output[i] of rank r = op over all ranks of input[r * count + i]. output == input + rank * count is allowed.
+  void reduce_scatter(const void* input, void* output, std::size_t count, DataType type, ReduceOp op);
+  // output[r * count + i] = input[rank * count + i] of rank r. The buffers must not overlap.
+  void all_to_all(const void* input, void* output, std::size_t count, DataType type);
+  // output[r * count + i] of `root` = input[i] of rank r. At the root, input == output + root * count is allowed. Other
+  // ranks' outputs are not touched and may be null.
+  void gather(const void* input, void* output, std::size_t count, DataType type, int root);
+  // output[i] of rank r = input[r * count + i] of `root`. At the root, output == input + root * count is allowed. Other
+  // ranks' inputs are not touched and may be null.
+  void scatter(const void* input, void* output, std::size_t count, DataType type, int root);
+  // The asynchronous form of any collective. The buffers must live, untouched, until the Work is done.
+  Work start(const CollectiveCall& call);
 
   template <class T>
   void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::sum) {

@@ -35,8 +35,18 @@ enum class ReduceOp : std::uint8_t { sum = 0, prod = 1, max = 2, min = 3, avg = 
 inline constexpr int kReduceOps = 5;
 
 // What a call asks for. Every algorithm implements one of these.
-enum class Collective : std::uint8_t { all_reduce = 0, broadcast = 1, all_gather = 2, barrier = 3 };
-inline constexpr int kCollectives = 4;
+enum class Collective : std::uint8_t {
+  all_reduce = 0,
+  broadcast = 1,
+  all_gather = 2,
+  barrier = 3,
+  reduce = 4,
+  reduce_scatter = 5,
+  all_to_all = 6,
+  gather = 7,
+  scatter = 8,
+};
+inline constexpr int kCollectives = 9;
 
 // Bytes of one element.
 constexpr std::size_t size_of(DataType type) {

@@ -22,8 +22,8 @@ constexpr std::array<TypeRow, kDataTypes> kTypes{{{"int8", "int8"},
                                                   {"f8e4m3", "float8_e4m3"},
                                                   {"f8e5m2", "float8_e5m2"}}};
 constexpr std::array<std::string_view, kReduceOps> kOps{"sum", "prod", "max", "min", "avg"};
-constexpr std::array<std::string_view, kCollectives> kCollectiveNames{"all_reduce", "broadcast", "all_gather",
-                                                                      "barrier"};
+constexpr std::array<std::string_view, kCollectives> kCollectiveNames{
+    "all_reduce", "broadcast", "all_gather", "barrier", "reduce", "reduce_scatter", "all_to_all", "gather", "scatter"};
 
 }  // namespace
 

@@ -4,11 +4,13 @@
 
 #include "src/base/env.h"
 #include "src/base/log.h"
+#include "src/schedule/collectives.h"
 
 namespace tutti {
 namespace {
 
 using runtime::Request;
+using schedule::CollectiveTraits;
 
 [[noreturn]] void reject(const Communicator& self, const std::string& what) {
   throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(self.rank()) + ": " + what);
@@ -19,11 +21,26 @@ void check_enum(const Communicator& self, const char* what, unsigned value, int 
     reject(self, std::string(what) + " is " + std::to_string(value) + "; valid: 0 to " + std::to_string(limit - 1));
 }
 
+// [a, a + bytes_a) and [b, b + bytes_b) share a byte.
+bool overlap(const void* a, std::size_t bytes_a, const void* b, std::size_t bytes_b) {
+  const auto begin_a = reinterpret_cast<std::uintptr_t>(a), begin_b = reinterpret_cast<std::uintptr_t>(b);
+  return begin_a < begin_b + bytes_b && begin_b < begin_a + bytes_a;
+}
+
+// Which overlap of the buffers would be allowed.
+std::string in_place_form(const CollectiveTraits& traits) {
+  if (traits.input_per_rank && traits.output_per_rank) return "overlap; it has no in-place form";
+  if (traits.output_per_rank) return "overlap without the input being this rank's block of the output";
+  if (traits.input_per_rank) return "overlap without the output being this rank's block of the input";
+  return "overlap without being equal";
+}
+
 // Buffers are checked before the call counts: a call that is refused here has no effect.
-void check_buffers(const Communicator& self, const Request& request, std::size_t input_blocks,
-                   std::size_t output_blocks) {
-  check_enum(self, "the data type", static_cast<unsigned>(request.type), kDataTypes);
-  check_enum(self, "the reduction op", static_cast<unsigned>(request.op), kReduceOps);
+void check_buffers(const Communicator& self, const Request& request) {
+  const CollectiveTraits& traits = schedule::traits_of(request.collective);
+  const int rank = self.rank();
+  const auto input_blocks = static_cast<std::size_t>(schedule::input_blocks(request.collective, self.size()));
+  const auto output_blocks = static_cast<std::size_t>(schedule::output_blocks(request.collective, self.size()));
   const std::size_t element = size_of(request.type);
   constexpr std::size_t kSmall = std::size_t{1} << 32;  // no division for counts that are surely fine
   if (request.count > kSmall &&
@@ -31,23 +48,37 @@ void check_buffers(const Communicator& self, const Request& request, std::size_t
     reject(self,
            "the count " + std::to_string(request.count) + " is too large: the buffer would exceed the address space");
   if (request.count == 0) return;
-  if (request.input == nullptr) reject(self, "the input is null but the count is " + std::to_string(request.count));
-  if (request.output == nullptr) reject(self, "the output is null but the count is " + std::to_string(request.count));
+  const bool reads = schedule::has_input(request.collective, request.root, rank);
+  const bool writes = schedule::has_output(request.collective, request.root, rank);
+  if (reads && request.input == nullptr)
+    reject(self, "the input is null but the count is " + std::to_string(request.count));
+  if (writes && request.output == nullptr)
+    reject(self, "the output is null but the count is " + std::to_string(request.count));
+  if (!reads || !writes) return;
+  const std::size_t block = request.count * element;
+  if (const auto same = schedule::in_place_of(request.collective, rank)) {
+    const auto* input = static_cast<const std::byte*>(request.input) + static_cast<std::size_t>(same->input) * block;
+    const auto* output = static_cast<std::byte*>(request.output) + static_cast<std::size_t>(same->output) * block;
+    if (input == output) return;
+  }
+  if (overlap(request.input, block * input_blocks, request.output, block * output_blocks))
+    reject(self, "input and output of " + std::string(name_of(request.collective)) + " " + in_place_form(traits));
 }
 
-// [a, a + bytes_a) and [b, b + bytes_b) share a byte.
-bool overlap(const void* a, std::size_t bytes_a, const void* b, std::size_t bytes_b) {
-  const auto begin_a = reinterpret_cast<std::uintptr_t>(a), begin_b = reinterpret_cast<std::uintptr_t>(b);
-  return begin_a < begin_b + bytes_b && begin_b < begin_a + bytes_a;
-}
-
-Request all_reduce_request(const Communicator& self, const void* input, void* output, std::size_t count, DataType type,
-                           ReduceOp op) {
-  const Request request{Collective::all_reduce, type, op, 0, input, output, count};
-  check_buffers(self, request, 1, 1);
-  const std::size_t bytes = count * size_of(type);
-  if (input != output && overlap(input, bytes, output, bytes))
-    reject(self, "input and output of all_reduce overlap without being equal");
+// Fields of which the collective makes no use get a value of their own, so that ranks need not agree on them.
+Request request_of(const Communicator& self, const CollectiveCall& call) {
+  check_enum(self, "the collective", static_cast<unsigned>(call.collective), kCollectives);
+  if (call.collective == Collective::barrier)
+    return {Collective::barrier, DataType::int8, ReduceOp::sum, 0, nullptr, nullptr, 0};
+  const CollectiveTraits& traits = schedule::traits_of(call.collective);
+  check_enum(self, "the data type", static_cast<unsigned>(call.type), kDataTypes);
+  if (traits.reduces) check_enum(self, "the reduction op", static_cast<unsigned>(call.op), kReduceOps);
+  if (traits.rooted() && (call.root < 0 || call.root >= self.size()))
+    reject(self, "the root is " + std::to_string(call.root) + "; valid: 0 to " + std::to_string(self.size() - 1));
+  const Request request{
+      call.collective, call.type, traits.reduces ? call.op : ReduceOp::sum, traits.rooted() ? call.root : 0, call.input,
+      call.output,     call.count};
+  check_buffers(self, request);
   return request;
 }
 
@@ -114,35 +145,44 @@ int Communicator::local_size() const { return impl().runner->station().local_siz
 const Config& Communicator::config() const { return impl().runner->station().config; }
 
 void Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) {
-  impl().runner->run(all_reduce_request(*this, input, output, count, type, op));
+  impl().runner->run(request_of(*this, {Collective::all_reduce, input, output, count, type, op}));
 }
 
 Work Communicator::all_reduce_async(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) {
-  return Work(impl().runner->submit(all_reduce_request(*this, input, output, count, type, op)));
+  return start({Collective::all_reduce, input, output, count, type, op});
 }
 
 void Communicator::broadcast(void* data, std::size_t count, DataType type, int root) {
-  const Request request{Collective::broadcast, type, ReduceOp::sum, root, data, data, count};
-  check_buffers(*this, request, 1, 1);
-  if (root < 0 || root >= size())
-    reject(*this, "the root is " + std::to_string(root) + "; valid: 0 to " + std::to_string(size() - 1));
-  impl().runner->run(request);
+  impl().runner->run(request_of(*this, {Collective::broadcast, data, data, count, type, ReduceOp::sum, root}));
 }
 
 void Communicator::all_gather(const void* input, void* output, std::size_t count, DataType type) {
-  const Request request{Collective::all_gather, type, ReduceOp::sum, 0, input, output, count};
-  const auto ranks = static_cast<std::size_t>(size());
-  check_buffers(*this, request, 1, ranks);
-  const std::size_t bytes = count * size_of(type);
-  const auto* own_block = static_cast<const std::byte*>(output) + static_cast<std::size_t>(rank()) * bytes;
-  if (input != own_block && overlap(input, bytes, output, bytes * ranks))
-    reject(*this, "input of all_gather overlaps the output without being this rank's block of it");
-  impl().runner->run(request);
+  impl().runner->run(request_of(*this, {Collective::all_gather, input, output, count, type}));
 }
 
-void Communicator::barrier() {
-  impl().runner->run({Collective::barrier, DataType::int8, ReduceOp::sum, 0, nullptr, nullptr, 0});
+void Communicator::barrier() { impl().runner->run(request_of(*this, {Collective::barrier})); }
+
+void Communicator::reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, int root) {
+  impl().runner->run(request_of(*this, {Collective::reduce, input, output, count, type, op, root}));
 }
+
+void Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) {
+  impl().runner->run(request_of(*this, {Collective::reduce_scatter, input, output, count, type, op}));
+}
+
+void Communicator::all_to_all(const void* input, void* output, std::size_t count, DataType type) {
+  impl().runner->run(request_of(*this, {Collective::all_to_all, input, output, count, type}));
+}
+
+void Communicator::gather(const void* input, void* output, std::size_t count, DataType type, int root) {
+  impl().runner->run(request_of(*this, {Collective::gather, input, output, count, type, ReduceOp::sum, root}));
+}
+
+void Communicator::scatter(const void* input, void* output, std::size_t count, DataType type, int root) {
+  impl().runner->run(request_of(*this, {Collective::scatter, input, output, count, type, ReduceOp::sum, root}));
+}
+
+Work Communicator::start(const CollectiveCall& call) { return Work(impl().runner->submit(request_of(*this, call))); }
 
 void Communicator::abort(const std::string& reason) { impl().runner->abort(reason); }
 

@@ -1,17 +1,16 @@
 #include "src/runtime/operation_record.h"
 
+#include "src/schedule/collectives.h"
+
 namespace tutti::runtime {
 
 std::string describe(const OperationRecord& record) {
   const std::string name = std::string(name_of(record.collective)) + " #" + std::to_string(record.sequence);
   const std::string size = " " + std::string(name_of(record.type)) + " x " + std::to_string(record.count);
-  switch (record.collective) {
-    case Collective::all_reduce: return name + size + " " + std::string(name_of(record.op));
-    case Collective::broadcast: return name + size + " root " + std::to_string(record.root);
-    case Collective::all_gather: return name + size;
-    case Collective::barrier: return name;
-  }
-  return name;
+  if (record.collective == Collective::barrier) return name;
+  const schedule::CollectiveTraits& traits = schedule::traits_of(record.collective);
+  return name + size + (traits.reduces ? " " + std::string(name_of(record.op)) : "") +
+         (traits.rooted() ? " root " + std::to_string(record.root) : "");
 }
 
 }  // namespace tutti::runtime

@@ -5,6 +5,7 @@
 
 #include "src/base/log.h"
 #include "src/schedule/builders.h"
+#include "src/schedule/collectives.h"
 
 namespace tutti::runtime {
 namespace {
@@ -71,7 +72,7 @@ void Runner::check_usable(const Request& request) const {
   }
   if (station_.control == nullptr || !station_.control->fault_raised()) return;
   const Error fault = station_.control->fault();
-  const bool sends_only = request.collective == Collective::broadcast && request.root == station_.rank;
+  const bool sends_only = schedule::only_sends(request.collective, request.root, station_.rank);
   if (fault.code() != ErrorCode::remote_error || sends_only) throw fault;
 }
 

@@ -4,6 +4,7 @@
 #include "src/base/env.h"
 #include "src/runtime/memory.h"
 #include "src/runtime/runner.h"
+#include "src/schedule/collectives.h"
 
 namespace tutti::runtime {
 namespace {
@@ -149,7 +150,8 @@ void Runner::prepare_anew(Operation& op) {
                 call.slice * call.element_bytes * static_cast<std::size_t>(plan.shape.message_chunks) >= kDirectFrom;
   call.output_bytes = request.count * call.element_bytes * static_cast<std::size_t>(schedule.output_blocks);
   call.flags = station_.arena != nullptr ? &station_.arena->view().direct() : nullptr;
-  call.streaming = call.output_bytes * static_cast<std::size_t>(station_.local_size) >= kStreamingBytes;
+  const int outputs = schedule::traits_of(request.collective).output_at_root ? 1 : station_.local_size;
+  call.streaming = call.output_bytes * static_cast<std::size_t>(outputs) >= kStreamingBytes;
   if (plan.schedule->scratch_chunks > 0) call.scratch = scratch(request.count * call.element_bytes);
 }
 
@@ -163,11 +165,16 @@ void Runner::locate_buffers(const Operation& op, Call& call) const {
     }
     return at;
   };
+  const Request& request = *op.request;
   const auto input_blocks = static_cast<std::size_t>(op.plan->schedule->input_blocks);
+  const bool reads = schedule::has_input(request.collective, request.root, station_.rank);
+  const bool writes = schedule::has_output(request.collective, request.root, station_.rank);
   call.sequence = op.record.sequence;
-  call.input_at = locate(op.request->input, call.count * call.element_bytes * input_blocks);
-  call.output_at =
-      op.request->output == op.request->input ? call.input_at : locate(op.request->output, call.output_bytes);
+  call.input_at = call.output_at = {};
+  if (reads) call.input_at = locate(request.input, call.count * call.element_bytes * input_blocks);
+  if (writes)
+    call.output_at =
+        reads && request.output == request.input ? call.input_at : locate(request.output, call.output_bytes);
 }
 
 std::byte* Runner::scratch(std::size_t bytes) {

@@ -49,4 +49,16 @@ TreeShape breadth_first_tree(int n) {
   return tree;
 }
 
+TreeShape flat_tree(int n) {
+  TreeShape tree(at(n));
+  for (int p = 1; p < n; ++p) link(tree, 0, p);
+  return tree;
+}
+
+TreeShape chain_tree(int n) {
+  TreeShape tree(at(n));
+  for (int p = 1; p < n; ++p) link(tree, p - 1, p);
+  return tree;
+}
+
 }  // namespace tutti::schedule

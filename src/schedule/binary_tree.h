@@ -24,4 +24,10 @@ TreeShape even_inner_tree(int n);
 // The complete binary tree in breadth-first order: position 0 is the root, the parent of p is (p - 1) / 2.
 TreeShape breadth_first_tree(int n);
 
+// Position 0 is the parent of all others.
+TreeShape flat_tree(int n);
+
+// The parent of p is p - 1.
+TreeShape chain_tree(int n);
+
 }  // namespace tutti::schedule

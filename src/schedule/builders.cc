@@ -14,6 +14,7 @@ double nothing(int) { return 0; }
 double once(int n) { return n > 1 ? 1 : 0; }
 double to_each(int n) { return n - 1; }
 double share_of_others(int n) { return (n - 1.0) / n; }  // every block but the own
+double share_of_one(int n) { return once(n) / n; }
 double twice_share_of_others(int n) { return 2 * (n - 1.0) / n; }
 int one_round(int n) { return n > 1 ? 1 : 0; }
 
@@ -49,10 +50,29 @@ constexpr Cost kTreeBroadcast{floor_log2, once, [](int n) { return std::min(n - 
 
 constexpr Cost kOneshotBroadcast{one_round, once, to_each, once, nothing};
 
+constexpr Cost kChainBroadcast{[](int n) { return n - 1; }, once, once, once, nothing};
+
+constexpr Cost kTreeReduce{floor_log2, once, once, [](int n) { return std::min(n - 1.0, 2.0); },
+                           [](int n) { return std::min<double>(n, 3) * once(n); }};
+
+constexpr Cost kChainReduce{[](int n) { return n - 1; }, once, once, once, [](int n) { return 2 * once(n); }};
+
+constexpr Cost kOneshotReduce{one_round, once, once, to_each, [](int n) { return n * once(n); }};
+
+constexpr Cost kRingReduceScatter{[](int n) { return n - 1; }, share_of_others, share_of_others, share_of_others,
+                                  twice_share_of_others};
+
+constexpr Cost kOneshotReduceScatter{one_round, share_of_others, share_of_others, share_of_others, once};
+
+constexpr Cost kOneshotAllToAll{one_round, share_of_others, share_of_others, share_of_others, nothing};
+
+constexpr Cost kOneshotGather{one_round, share_of_one, share_of_one, share_of_others, nothing};
+
+constexpr Cost kOneshotScatter{one_round, share_of_others, share_of_others, share_of_one, nothing};
+
 constexpr Cost kRingAllGather{[](int n) { return n - 1; }, share_of_others, share_of_others, share_of_others, nothing};
 
-constexpr Cost kOneshotAllGather{one_round, [](int n) { return once(n) / n; }, share_of_others, share_of_others,
-                                 nothing};
+constexpr Cost kOneshotAllGather{one_round, share_of_one, share_of_others, share_of_others, nothing};
 
 constexpr Cost kOneshotBarrier{one_round, nothing, nothing, nothing, nothing};
 constexpr Cost kTreeBarrier{double_tree_rounds, nothing, nothing, nothing, nothing};
@@ -70,6 +90,8 @@ constexpr Builder kBuilders[] = {
      "recursive halving, then doubling; 2 log2 P rounds with the ring's bytes", kHalvingDoubling},
     {"tree", Collective::broadcast, build_tree_broadcast, 1, true,
      "binary tree from the root, pipelined; log2 P rounds", kTreeBroadcast},
+    {"chain", Collective::broadcast, build_chain_broadcast, 1, true,
+     "from rank to rank along a chain, pipelined; every rank moves each byte once", kChainBroadcast},
     {"oneshot", Collective::broadcast, build_oneshot_broadcast, 1, true,
      "the root writes once, everybody reads it; one round", kOneshotBroadcast},
     {"ring", Collective::all_gather, build_ring_all_gather, 2, false,
@@ -80,6 +102,22 @@ constexpr Builder kBuilders[] = {
      kOneshotBarrier},
     {"tree", Collective::barrier, build_tree_barrier, 1, false,
      "up a binary tree and down again; about 2 log2 P rounds, few messages", kTreeBarrier},
+    {"tree", Collective::reduce, build_tree_reduce, 1, true, "up a binary tree to the root, pipelined; log2 P rounds",
+     kTreeReduce},
+    {"chain", Collective::reduce, build_chain_reduce, 1, true,
+     "from rank to rank along a chain, pipelined; every rank moves each byte once", kChainReduce},
+    {"oneshot", Collective::reduce, build_oneshot_reduce, 1, true,
+     "everybody sends to the root, which reduces alone; one round", kOneshotReduce},
+    {"ring", Collective::reduce_scatter, build_ring_reduce_scatter, 2, false,
+     "partial results travel around a ring; P - 1 rounds between neighbours only", kRingReduceScatter},
+    {"oneshot", Collective::reduce_scatter, build_oneshot_reduce_scatter, 1, false,
+     "every rank sends every other its block; one round", kOneshotReduceScatter},
+    {"oneshot", Collective::all_to_all, build_oneshot_all_to_all, 1, false,
+     "every rank sends every other its block; one round", kOneshotAllToAll},
+    {"oneshot", Collective::gather, build_oneshot_gather, 1, true, "everybody sends its block to the root; one round",
+     kOneshotGather},
+    {"oneshot", Collective::scatter, build_oneshot_scatter, 1, true, "the root sends everybody its block; one round",
+     kOneshotScatter},
 };
 
 }  // namespace

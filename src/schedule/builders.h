@@ -25,8 +25,8 @@ struct Shape {
   int root = 0;              // of rooted collectives
 };
 
-// What a Schedule costs, in the terms of docs/algorithms.md. S is the size of the output buffer in bytes. Each fact is
-// a function of the number of ranks; bytes are in units of S, for the busiest rank of all, one direction.
+// What a Schedule costs, in the terms of docs/algorithms.md. S is the size of the larger of input and output in bytes.
+// Each fact is a function of the number of ranks; bytes are in units of S, for the busiest rank of all, one direction.
 struct Cost {
   int (*rounds)(int ranks);        // messages one after another on the longest chain: the factor of alpha
   double (*published)(int ranks);  // bytes a rank writes when a message to several readers is written once (memory)
@@ -61,10 +61,19 @@ Schedule build_oneshot_all_reduce(const Shape& shape);
 Schedule build_twoshot_all_reduce(const Shape& shape);
 Schedule build_halving_doubling_all_reduce(const Shape& shape);
 Schedule build_tree_broadcast(const Shape& shape);
+Schedule build_chain_broadcast(const Shape& shape);
 Schedule build_oneshot_broadcast(const Shape& shape);
 Schedule build_ring_all_gather(const Shape& shape);
 Schedule build_oneshot_all_gather(const Shape& shape);
 Schedule build_oneshot_barrier(const Shape& shape);
 Schedule build_tree_barrier(const Shape& shape);
+Schedule build_tree_reduce(const Shape& shape);
+Schedule build_chain_reduce(const Shape& shape);
+Schedule build_oneshot_reduce(const Shape& shape);
+Schedule build_ring_reduce_scatter(const Shape& shape);
+Schedule build_oneshot_reduce_scatter(const Shape& shape);
+Schedule build_oneshot_all_to_all(const Shape& shape);
+Schedule build_oneshot_gather(const Shape& shape);
+Schedule build_oneshot_scatter(const Shape& shape);
 
 }  // namespace tutti::schedule

@@ -25,7 +25,10 @@ struct Contract {
 
 // The contract of the Schedule's collective for its number of ranks, root and chunks.
 // all_reduce: chunk c of every rank's input, in chunk c of every output. barrier: the same, of no elements; a single
-// rank has nothing to do. broadcast: the root's chunk c. all_gather: block b of every output is rank b's input.
+// rank has nothing to do. broadcast: the root's chunk c. all_gather: block b of every output is rank b's input. reduce
+// and gather: as all_reduce and all_gather, at the root; other ranks have no output. reduce_scatter: chunk c of block r
+// of every rank's input, in chunk c of rank r's output. scatter: block r of the root's input in rank r's output.
+// all_to_all: block b of rank r's output is block r of rank b's input.
 Contract contract_of(const Schedule& schedule);
 
 }  // namespace tutti::schedule

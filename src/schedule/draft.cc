@@ -3,6 +3,7 @@
 #include <numeric>
 #include <string>
 
+#include "src/schedule/collectives.h"
 #include "tutti/error.h"
 
 namespace tutti::schedule {
@@ -44,9 +45,10 @@ Draft::Draft(std::string_view name, Collective collective, const Shape& shape, i
   schedule_.direct = true;  // of most algorithms; the others' builders say so
   schedule_.collective = collective;
   schedule_.ranks = shape.ranks;
-  schedule_.root = collective == Collective::broadcast ? shape.root : 0;
-  schedule_.output_blocks = collective == Collective::all_gather ? shape.ranks : 1;
-  schedule_.input_chunks = chunks;
+  schedule_.root = traits_of(collective).rooted() ? shape.root : 0;
+  schedule_.input_blocks = input_blocks(collective, shape.ranks);
+  schedule_.output_blocks = output_blocks(collective, shape.ranks);
+  schedule_.input_chunks = chunks * schedule_.input_blocks;
   schedule_.output_chunks = chunks * schedule_.output_blocks;
   schedule_.programs.resize(static_cast<std::size_t>(shape.ranks));
 }

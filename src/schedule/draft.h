@@ -18,7 +18,7 @@ inline Destination to(int port) { return Destination::send(port); }
 
 class Draft {
  public:
-  // `chunks` is C of the input and of each block of the output. Throws Error(invalid_argument) for a bad Shape.
+  // `chunks` is the number of chunks of each block. Throws Error(invalid_argument) for a bad Shape.
   Draft(std::string_view name, Collective collective, const Shape& shape, int chunks);
 
   int ranks() const { return schedule_.ranks; }
@@ -59,6 +59,23 @@ class RingLane {
   const Draft& draft_;
   const bool backwards_;
   const int first_port_;
+};
+
+// The ports of one lane from each rank to each other one, which the readers acknowledge.
+class PairPorts {
+ public:
+  PairPorts(Draft& draft, int channel) : ranks_(draft.ranks()), first_(draft.ports()) {
+    for (int writer = 0; writer < ranks_; ++writer)
+      for (int reader = 0; reader < ranks_; ++reader)
+        if (reader != writer) draft.port(writer, {reader}, channel);
+  }
+
+  int operator()(int writer, int reader) const {
+    return first_ + writer * (ranks_ - 1) + reader - (reader > writer ? 1 : 0);
+  }
+
+ private:
+  const int ranks_, first_;
 };
 
 // All ranks but one, in rank order: the readers of a port to everybody.

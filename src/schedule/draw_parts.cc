@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "src/schedule/collectives.h"
+
 namespace tutti::schedule {
 namespace {
 
@@ -201,7 +203,7 @@ Size draw_legend(Svg& svg, const Timeline& timeline, bool words) {
   const Palette palette = palette_of(timeline.schedule());
   const Collective collective = timeline.schedule().collective;
   const int ranks = timeline.schedule().ranks;
-  const bool sums = collective == Collective::all_reduce || collective == Collective::barrier;
+  const bool sums = traits_of(collective).reduces || collective == Collective::barrier;
   svg.text({0, 12}, "How to read it", "heading");
   double y = 24;
   const auto chip = [&](double complete, const std::string& meaning) {

@@ -27,7 +27,7 @@ std::vector<std::string> facts(const Timeline& timeline) {
   const Schedule& schedule = timeline.schedule();
   std::vector<double> sent(static_cast<std::size_t>(schedule.ranks), 0);
   std::vector<int> messages(sent.size(), 0);
-  const double chunks = std::max(1, schedule.output_chunks);
+  const double chunks = std::max({1, schedule.input_chunks, schedule.output_chunks});
   for (int id = 0; id < timeline.wiring().size(); ++id) {
     if (timeline.wiring().sends_through(id) < 0) continue;
     const auto rank = static_cast<std::size_t>(timeline.wiring().place(id).rank);

@@ -19,7 +19,8 @@ std::string render_text(const Schedule& schedule) {
   const Wiring& wiring = timeline.wiring();
   const int chunks = schedule.output_chunks / std::max(1, schedule.output_blocks);
   std::string text = title_of(schedule) + "\n";
-  if (schedule.output_blocks > 1) text += std::to_string(schedule.output_blocks) + " blocks of ";
+  if (const int blocks = std::max(schedule.input_blocks, schedule.output_blocks); blocks > 1)
+    text += std::to_string(blocks) + " blocks of ";
   text += std::to_string(chunks) + (chunks == 1 ? " chunk, " : " chunks, ") +
           std::to_string(timeline.messages().size()) + " messages, " + std::to_string(timeline.end()) +
           " of them one after another\n";

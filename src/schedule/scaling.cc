@@ -2,6 +2,7 @@
 // where it enters, a result once, in the Step that completes it; executors obey the marks and need not know the
 // algorithm.
 
+#include "src/schedule/collectives.h"
 #include "src/schedule/verify_parts.h"
 #include "tutti/error.h"
 
@@ -80,7 +81,7 @@ void derive_scaling(Schedule& schedule) {
   if (const auto fault = check_structure(schedule)) refuse(*fault);
   const Wiring wiring(schedule);
   if (const auto fault = check_messages(schedule, wiring)) refuse(*fault);
-  const bool reducing = schedule.collective == Collective::all_reduce;
+  const bool reducing = traits_of(schedule.collective).reduces;
   mark_operands(schedule, reducing);
   if (reducing) mark_completions(schedule, wiring);
 }

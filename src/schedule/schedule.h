@@ -49,8 +49,8 @@ struct Schedule {
   Collective collective = Collective::all_reduce;
   std::int32_t ranks = 1;
   std::int32_t root = 0;  // of rooted collectives
-  // Input and output are made of blocks of `count` elements (all-gather's output has one block per rank); each block is
-  // cut into C / blocks chunks by src/schedule/partition.h. Scratch is cut like one block.
+  // Input and output are made of blocks of `count` elements, one or as many as there are ranks (collectives.h); each
+  // block is cut into C / blocks chunks by src/schedule/partition.h. Scratch is cut like one block.
   std::int32_t input_blocks = 1;
   std::int32_t output_blocks = 1;
   std::int32_t input_chunks = 1;  // C of each buffer

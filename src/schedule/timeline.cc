@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "src/schedule/collectives.h"
 #include "tutti/error.h"
 
 namespace tutti::schedule {
@@ -12,9 +13,7 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-bool reduces(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::barrier;
-}
+bool reduces(Collective collective) { return traits_of(collective).reduces || collective == Collective::barrier; }
 
 const Destination* find_out(const Step& step, Destination::Kind kind) {
   const auto found = std::find_if(step.out.begin(), step.out.end(), [&](const auto& out) { return out.kind == kind; });
@@ -126,6 +125,11 @@ std::string Timeline::phase(int time) const {
       break;
     case Collective::barrier: partial = "gather", complete = "release"; break;
     case Collective::broadcast: complete = "broadcast"; break;
+    case Collective::reduce: partial = "reduce"; break;
+    case Collective::all_to_all: complete = "exchange"; break;
+    case Collective::gather: complete = "gather"; break;
+    case Collective::scatter: complete = "scatter"; break;
+    case Collective::reduce_scatter:
     case Collective::all_gather: break;
   }
   bool has_partial = false, has_complete = false;

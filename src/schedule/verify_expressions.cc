@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "src/schedule/collectives.h"
 #include "src/schedule/verify_parts.h"
 
 namespace tutti::schedule {
@@ -90,7 +91,8 @@ class Evaluation {
   }
 
  private:
-  bool reducing() const { return schedule_.collective == Collective::all_reduce; }
+  bool reducing() const { return traits_of(schedule_.collective).reduces; }
+  int per_block() const { return schedule_.input_chunks / schedule_.input_blocks; }
 
   Value& memory(int rank, Buffer buffer, int chunk) {
     return (buffer == Buffer::output ? output_ : scratch_)[at(rank)][at(chunk)];
@@ -101,7 +103,7 @@ class Evaluation {
     const int rank = wiring_.place(id).rank;
     if (in.kind == Operand::Kind::recv) return messages_[at(wiring_.senders(id)[k])][at(c)];
     if (in.buffer != Buffer::input) return memory(rank, in.buffer, in.index + c);
-    return {expressions_.leaf({rank, in.index + c}, in.index + c), false, -1};
+    return {expressions_.leaf({rank, in.index + c}, (in.index + c) % per_block()), false, -1};
   }
 
   Fault fault_at(int id, FaultKind kind, const std::string& what) const {
@@ -149,7 +151,7 @@ class Evaluation {
     for (const Destination& out : step.out) {
       for (int c = 0; c < step.chunks && out.kind == Destination::Kind::local; ++c) {
         const int chunk = out.index + c, extent = expressions_[results[at(c)].node].chunk;
-        if (extent != chunk % schedule_.input_chunks)
+        if (extent != chunk % per_block())
           return fault_at(id, FaultKind::contract,
                           "writes what has the extent of chunk " + to_string(extent) + " to " +
                               schedule::text_of(out.buffer, chunk));

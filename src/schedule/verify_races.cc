@@ -3,10 +3,12 @@
 // Different rounds touch different slices of input and output, so those conflict within a round only; scratch is reused
 // by every round. Where a message may be lent, the receiving Step reads the sender's memory; where it may be placed,
 // the sending Step writes the receiver's. These accesses are added to those of copying, since any subset of the
-// messages may travel so. In place, input chunks are the output chunks of the same block, and every read of an input
-// must come before any write there: a later read would find something else.
+// messages may travel so. In place, some input chunks are output chunks (collectives.h), and every read of an input
+// must come before any write there: a later read would find something else. A collective that has no in-place form is
+// as safe in place as out of place.
 #include <algorithm>
 
+#include "src/schedule/collectives.h"
 #include "src/schedule/verify_parts.h"
 
 namespace tutti::schedule {
@@ -30,8 +32,9 @@ class Memory {
   int location(int rank, Buffer buffer, int chunk) const {
     if (buffer == Buffer::output) return chunk;
     if (buffer == Buffer::scratch) return schedule_.output_chunks + chunk;
-    if (!in_place_) return schedule_.output_chunks + schedule_.scratch_chunks + chunk;
-    return schedule_.output_blocks == schedule_.input_blocks ? chunk : rank * schedule_.input_chunks + chunk;
+    const int per_block = schedule_.input_chunks / schedule_.input_blocks;
+    const int same = in_place_ ? in_place_chunk(schedule_.collective, rank, per_block, chunk) : -1;
+    return same >= 0 ? same : schedule_.output_chunks + schedule_.scratch_chunks + chunk;
   }
   bool is_scratch(int location) const {
     return location >= schedule_.output_chunks && location < schedule_.output_chunks + schedule_.scratch_chunks;

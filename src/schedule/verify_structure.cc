@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "src/schedule/collectives.h"
 #include "src/schedule/verify_parts.h"
 
 namespace tutti::schedule {
@@ -14,10 +15,11 @@ using std::to_string;
 
 Fault schedule_fault(const std::string& what) { return {FaultKind::structure, "The schedule " + what + "."}; }
 
-int chunks_of(const Schedule& schedule, Buffer buffer) {
-  return buffer == Buffer::input    ? schedule.input_chunks
-         : buffer == Buffer::output ? schedule.output_chunks
-                                    : schedule.scratch_chunks;
+// Of the rank's buffer; 0 where the collective gives it none.
+int chunks_of(const Schedule& s, Buffer buffer, int rank) {
+  if (buffer == Buffer::input) return has_input(s.collective, s.root, rank) ? s.input_chunks : 0;
+  if (buffer == Buffer::output) return has_output(s.collective, s.root, rank) ? s.output_chunks : 0;
+  return s.scratch_chunks;
 }
 
 Maybe check_frame(const Schedule& s) {
@@ -26,17 +28,18 @@ Maybe check_frame(const Schedule& s) {
     return schedule_fault("has " + to_string(s.programs.size()) + " programs for " + to_string(s.ranks) + " ranks");
   if (s.root < 0 || s.root >= s.ranks)
     return schedule_fault("names root " + to_string(s.root) + "; valid are 0 to " + to_string(s.ranks - 1));
-  const int output_blocks = s.collective == Collective::all_gather ? s.ranks : 1;
-  if (s.input_blocks != 1 || s.output_blocks != output_blocks)
+  const int ins = input_blocks(s.collective, s.ranks), outs = output_blocks(s.collective, s.ranks);
+  if (s.input_blocks != ins || s.output_blocks != outs)
     return schedule_fault("has " + to_string(s.input_blocks) + " input and " + to_string(s.output_blocks) +
-                          " output blocks; this collective has 1 and " + to_string(output_blocks));
-  if (s.input_chunks < 1 || s.output_chunks != static_cast<std::int64_t>(s.input_chunks) * output_blocks)
-    return schedule_fault("cuts a block of the input into " + to_string(s.input_chunks) +
-                          " chunks and the output into " + to_string(s.output_chunks) +
-                          "; every block must have the same number, at least 1");
-  if (s.scratch_chunks != 0 && s.scratch_chunks != s.input_chunks)
+                          " output blocks; this collective has " + to_string(ins) + " and " + to_string(outs));
+  const std::int32_t per_block = s.input_chunks / ins;
+  if (per_block < 1 || s.input_chunks != static_cast<std::int64_t>(per_block) * ins ||
+      s.output_chunks != static_cast<std::int64_t>(per_block) * outs)
+    return schedule_fault("cuts the input into " + to_string(s.input_chunks) + " chunks and the output into " +
+                          to_string(s.output_chunks) + "; every block must have the same number, at least 1");
+  if (s.scratch_chunks != 0 && s.scratch_chunks != per_block)
     return schedule_fault("cuts scratch into " + to_string(s.scratch_chunks) + " chunks; valid are none or " +
-                          to_string(s.input_chunks) + ", as many as a block has");
+                          to_string(per_block) + ", as many as a block has");
   return {};
 }
 
@@ -96,9 +99,10 @@ Maybe check_ports(const Schedule& s) {
 Maybe check_range(const Schedule& s, const StepPlace& place, Buffer buffer, int first, int chunks) {
   if (buffer > Buffer::scratch) return step_fault(place, "there is no buffer " + to_string(static_cast<int>(buffer)));
   const std::int64_t end = static_cast<std::int64_t>(first) + chunks;
-  if (first < 0 || end > chunks_of(s, buffer))
+  const int chunks_there = chunks_of(s, buffer, place.rank);
+  if (first < 0 || end > chunks_there)
     return step_fault(place, text_of(buffer, first < 0 ? first : static_cast<int>(end - 1)) +
-                                 " does not exist; there are " + to_string(chunks_of(s, buffer)));
+                                 " does not exist; there are " + to_string(chunks_there));
   return {};
 }
 

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <vector>
 
+#include "src/schedule/collectives.h"
+
 namespace tutti::schedule::testing {
 namespace {
 
@@ -133,8 +135,9 @@ class Interpreter {
     Memory& memory = memory_[{operation, round, spot.rank}];
     if (spot.buffer == Buffer::output) return memory.output[at(spot.chunk)];
     if (!run_.in_place) return memory.input[at(spot.chunk)];
-    const int first = schedule_.collective == Collective::all_gather ? spot.rank * schedule_.input_chunks : 0;
-    return memory.output[at(first + spot.chunk)];
+    const int per_block = schedule_.input_chunks / schedule_.input_blocks;
+    const int same = in_place_chunk(schedule_.collective, spot.rank, per_block, spot.chunk);
+    return same < 0 ? memory.input[at(spot.chunk)] : memory.output[at(same)];
   }
 
   const Step& step_of(const Cursor& c) const { return schedule_.programs[at(c.rank)].lanes[at(c.lane)][at(c.step)]; }
@@ -187,7 +190,7 @@ class Interpreter {
       Spot spot = message.lent_from;
       spot.chunk += k;
       Value value = value_at(c.operation, c.round, spot);
-      if (spot.buffer == Buffer::input && schedule_.collective == Collective::all_reduce) value.number *= kPrescale;
+      if (spot.buffer == Buffer::input && traits_of(schedule_.collective).reduces) value.number *= kPrescale;
       return value;
     }
     return at(k) < message.values.size() ? message.values[at(k)] : Value{};
@@ -293,7 +296,7 @@ class Interpreter {
     const int set = contract_.set_of[at(rank)][at(chunk)];
     if (set == Contract::kUnlisted) return;
     Value expected;
-    const bool reducing = schedule_.collective == Collective::all_reduce;
+    const bool reducing = traits_of(schedule_.collective).reduces;
     for (const Contribution& from : contract_.sets[at(set)]) {
       const Value one = leaf(operation, round, from.rank, from.chunk);
       expected.origins.push_back(one.origins.front());
