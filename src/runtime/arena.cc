@@ -24,15 +24,17 @@ constexpr std::size_t kDirectoryBytes = round_up(sizeof(ArenaDirectory), kPage);
 
 std::optional<Ring> ArenaView::find(PortId port) const {
   const ArenaDirectory& list = directory();
-  const std::uint32_t entries = list.entries.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < entries; ++i)
-    if (list.entry[i].port.load(std::memory_order_acquire) == port)
-      return Ring{base_ + list.entry[i].offset, list.entry[i].geometry};
+  const bool lasting = lasts(port);
+  const std::uint32_t count = (lasting ? list.lasting_entries : list.entries).load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const ArenaDirectory::Entry& entry = list.entry[lasting ? ArenaDirectory::kCapacity - 1 - i : i];
+    if (entry.port.load(std::memory_order_acquire) == port) return Ring{base_ + entry.offset, entry.geometry};
+  }
   return std::nullopt;
 }
 
 Arena::Arena(std::uint64_t communicator, int rank, std::size_t limit)
-    : bytes_(kDirectoryBytes + round_up(limit, kPage)), used_(kDirectoryBytes) {
+    : bytes_(kDirectoryBytes + round_up(limit, kPage)), used_(kDirectoryBytes), lasting_begin_(bytes_) {
   rlimit file_size{};
   if (::getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur < bytes_)  // else SIGXFSZ would end the process
     throw Error(ErrorCode::system_error, "rank " + std::to_string(rank) + " needs " + base::format_bytes(bytes_) +
@@ -59,6 +61,7 @@ Arena::Arena(std::uint64_t communicator, int rank, std::size_t limit)
   list->communicator = communicator;
   list->rank = rank;
   list->entries.store(0, std::memory_order_relaxed);
+  list->lasting_entries.store(0, std::memory_order_relaxed);
   list->magic = ArenaDirectory::kMagic;
 }
 
@@ -68,37 +71,56 @@ Arena::~Arena() {
 
 void Arena::reserve(std::size_t end) {
   if (end <= reserved_) return;
-  const auto from = static_cast<off_t>(reserved_), length = static_cast<off_t>(end - reserved_);
+  reserve(reserved_, end);
+  reserved_ = end;
+}
+
+void Arena::reserve(std::size_t begin, std::size_t end) {
+  const auto from = static_cast<off_t>(begin), length = static_cast<off_t>(end - begin);
   int result = 0;
   do result = ::fallocate(fd_.get(), 0, from, length);
   while (result != 0 && errno == EINTR);
   if (result != 0)
-    base::throw_errno("cannot reserve " + base::format_bytes(end - reserved_) + " of shared memory beyond " +
-                      base::format_bytes(reserved_) + "; free memory or lower TUTTI_BUFFER_LIMIT");
+    base::throw_errno("cannot reserve " + base::format_bytes(end - begin) + " of shared memory at " +
+                      base::format_bytes(begin) + "; free memory or lower TUTTI_BUFFER_LIMIT");
   // Best effort: maps the pages now, so that the first message does not fault.
   ::madvise(base_ + from, static_cast<std::size_t>(length), MADV_POPULATE_WRITE);
-  reserved_ = end;
 }
 
 Ring Arena::make_ring(PortId port, const RingGeometry& geometry) {
   ArenaDirectory& list = directory();
-  const std::uint32_t index = list.entries.load(std::memory_order_relaxed);
-  const std::size_t end = used_ + arena_bytes(geometry);
-  if (end > bytes_ || index == ArenaDirectory::kCapacity)
-    throw Error(ErrorCode::invalid_argument,
-                "rank " + std::to_string(list.rank) + " needs " + base::format_bytes(arena_bytes(geometry)) +
-                    " more of slot memory, but uses " + base::format_bytes(used_) + " of " +
-                    base::format_bytes(bytes_) + " already; raise TUTTI_BUFFER_LIMIT");
-  reserve(end);
-  std::byte* memory = base_ + used_;
+  const bool lasting = lasts(port);
+  const std::size_t bytes = arena_bytes(geometry);
+  std::atomic<std::uint32_t>& count = lasting ? list.lasting_entries : list.entries;
+  const std::uint32_t number = count.load(std::memory_order_relaxed);
+  const std::uint32_t rings = list.entries.load(std::memory_order_relaxed) +  //
+                              list.lasting_entries.load(std::memory_order_relaxed);
+  if (rings == ArenaDirectory::kCapacity)
+    throw Error(ErrorCode::invalid_usage, "rank " + std::to_string(list.rank) + " writes " + std::to_string(rings) +
+                                              " rings already, the most that there may be");
+  if (bytes > lasting_begin_ - used_)
+    throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(list.rank) + " needs " +
+                                                 base::format_bytes(bytes) + " more of slot memory, but uses " +
+                                                 base::format_bytes(used_ + bytes_ - lasting_begin_) + " of " +
+                                                 base::format_bytes(bytes_) + " already; raise TUTTI_BUFFER_LIMIT");
+  const std::size_t offset = lasting ? lasting_begin_ - bytes : used_;
+  if (lasting)
+    reserve(offset, lasting_begin_);
+  else
+    reserve(offset + bytes);
+  std::byte* memory = base_ + offset;
   std::memset(memory, 0, geometry.readers * sizeof(ReaderLine));
   const Ring ring{memory, geometry};
   for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) ring.slot(slot).stamp.store(0, std::memory_order_relaxed);
-  list.entry[index].offset = used_;
-  list.entry[index].geometry = geometry;
-  list.entry[index].port.store(port, std::memory_order_release);
-  used_ = end;
-  list.entries.store(index + 1, std::memory_order_release);
+  ArenaDirectory::Entry& entry = list.entry[lasting ? ArenaDirectory::kCapacity - 1 - number : number];
+  entry.offset = offset;
+  entry.geometry = geometry;
+  entry.port.store(port, std::memory_order_release);
+  if (lasting)
+    lasting_begin_ = offset;
+  else
+    used_ = offset + bytes;
+  count.store(number + 1, std::memory_order_release);
   return ring;
 }
 

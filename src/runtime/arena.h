@@ -36,7 +36,8 @@ struct ArenaDirectory {
   alignas(128) std::uint64_t magic;
   std::uint64_t communicator;  // nonce; proves that this is the right memory
   std::int32_t rank;
-  std::atomic<std::uint32_t> entries;  // release store by the owner, acquire load by find()
+  // Release stores by the owner, acquire loads by find(). Lasting rings have the last entries, the latest first.
+  std::atomic<std::uint32_t> entries, lasting_entries;
   Entry entry[kCapacity];
 };
 
@@ -65,10 +66,12 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Makes and publishes a zeroed ring. Throws Error naming TUTTI_BUFFER_LIMIT when it does not fit.
+  // Makes and publishes a zeroed ring: from the bottom of the memory up, lasting ones from the top down. Throws Error
+  // naming TUTTI_BUFFER_LIMIT when it does not fit.
   Ring make_ring(PortId port, const RingGeometry& geometry);
 
-  // Forgets all rings made after the first `keep`; their memory is used again. The caller knows that no rank uses them.
+  // Forgets all rings but the lasting ones and the first `keep` of the others; their memory is used again. The caller
+  // knows that no rank uses them.
   void forget_rings(std::uint32_t keep);
   std::uint32_t rings() const { return directory().entries.load(std::memory_order_relaxed); }
 
@@ -79,12 +82,14 @@ class Arena {
  private:
   ArenaDirectory& directory() const { return *reinterpret_cast<ArenaDirectory*>(base_); }
   void reserve(std::size_t end);
+  void reserve(std::size_t begin, std::size_t end);
 
   base::Fd fd_;
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
-  std::size_t used_ = 0;      // end of the last ring
-  std::size_t reserved_ = 0;  // end of the pages that are reserved
+  std::size_t used_ = 0;           // end of the last ring
+  std::size_t lasting_begin_ = 0;  // of the last lasting ring
+  std::size_t reserved_ = 0;       // end of the pages that are reserved
 };
 
 // Bytes that a ring takes of an arena's limit.

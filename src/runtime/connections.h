@@ -25,16 +25,22 @@ class Connections {
   void make_rings(BoundProgram& program);
   // Has the transports carry the messages of those rings, if they do not yet. A transport may open connections now.
   void carry(const BoundProgram& program);
+  // The same for one port: the end that this rank writes, carried; the one it reads, null until the peer has made it.
+  // Stable as long as the connection.
+  SendEnd& writing(const PortEnd& port);
+  ReceiveEnd* reading(const PortEnd& port);
   // Looks for the peers' rings; true when all of them are there. Never blocks.
   bool bind_receives(BoundProgram& program);
   // Which rank has not made its ring yet, after bind_receives said false.
   int missing_writer(const BoundProgram& program) const;
 
-  // Lets go of every connection but this program's; programs bound to them must not be used again.
+  // Lets go of every connection but this program's and those that last; programs bound to them must not be used again.
   void forget_all_but(const BoundProgram& kept);
 
  private:
   PeerMemory memory_of(int peer) const;
+  SendEnd& make_ring(const PortEnd& port);
+  void carry(const PortEnd& port, SendEnd& end);
 
   int rank_;
   Arena* arena_;

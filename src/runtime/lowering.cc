@@ -180,6 +180,7 @@ PortId port_id(const Schedule& schedule, const Port& port, const RingGeometry& g
     hash = mix(hash, static_cast<std::uint64_t>(schedule.collective) << 32 | static_cast<std::uint32_t>(schedule.root));
     for (const char c : schedule.name) hash = mix(hash, static_cast<unsigned char>(c));
   }
+  hash &= ~kLastingPort;
   return hash == 0 ? 1 : hash;  // zero marks an unused entry of an arena's directory
 }
 

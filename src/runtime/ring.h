@@ -101,4 +101,9 @@ constexpr std::uint64_t stamp_of(std::uint16_t epoch, std::uint64_t message) {
 // The same value on every rank for the same port of the same schedule with the same geometry.
 using PortId = std::uint64_t;
 
+// A lasting port's ring is made when it is first used and stays as long as the communicator: a message may be in it
+// while all ranks clear their slot memory. Such are the pairs (pairs.h); port_id() never sets the bit.
+inline constexpr PortId kLastingPort = PortId{1} << 63;
+constexpr bool lasts(PortId port) { return (port & kLastingPort) != 0; }
+
 }  // namespace tutti::runtime

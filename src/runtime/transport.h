@@ -34,7 +34,8 @@ class Transport {
   virtual std::optional<std::string> unreachable(int peer) = 0;
 
   // Writer's side: carry the messages of `ring`, which is this rank's, to rank `peer`, who is its reader number
-  // `reader`. `acknowledged` as in schedule::Port. Called once per (port, peer).
+  // `reader`. `acknowledged` as in schedule::Port. Called once per (port, peer). The messages that a lasting port's
+  // ring holds are carried although the peer has not looked for that ring yet.
   virtual void add_reader(PortId port, const Ring& ring, std::uint32_t reader, int peer, bool acknowledged) = 0;
   // Reader's side: the ring in which messages of rank `peer`'s port appear, and this rank's reader number in that ring;
   // nothing while the peer has not made the port yet (call again).
@@ -79,7 +80,8 @@ class Transport {
   virtual std::optional<Error> loss() const { return std::nullopt; }
   // True when everything published has left this process, so that the operation may return.
   virtual bool drained() const { return true; }
-  // Lets go of every ring but those of `kept`. All ranks do so at the same operation, when no message is in flight.
+  // Lets go of every ring but those of `kept` and of lasting ports. All ranks do so at the same operation, when no
+  // message of another ring is in flight.
   virtual void forget_all_but(std::span<const PortId> kept) { static_cast<void>(kept); }
   // Waits until everything published has left this process, at most until the deadline.
   virtual void flush(std::chrono::steady_clock::time_point deadline) = 0;
