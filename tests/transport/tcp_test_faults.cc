@@ -312,7 +312,7 @@ TEST_CASE("garbage after a valid handshake ends in an error, never in a crash", 
         for (std::size_t b = 0; b < sizeof(frame); ++b)
           reinterpret_cast<std::byte*>(&frame)[b] = static_cast<std::byte>(random());
       } else {  // almost right, with small numbers
-        frame.kind = static_cast<FrameKind>(1 + random() % 4);
+        frame.kind = static_cast<FrameKind>(1 + random() % 5);
         if (frame.kind == FrameKind::goodbye && random() % 4 != 0) frame.kind = FrameKind::data;
         frame.port = static_cast<std::uint32_t>(random() % 3);
         if (frame.kind == FrameKind::claim) {
@@ -321,8 +321,14 @@ TEST_CASE("garbage after a valid handshake ends in an error, never in a crash", 
           if (i == 0) frame.port = 0, frame.claim.id = 7;
         }
         if (frame.kind == FrameKind::data)
-          frame.data = {std::uint64_t{kEpoch} << 48 | (1 + random() % 4), static_cast<std::uint32_t>(random() % 1400),
+          frame.data = {std::uint64_t{kEpoch} << 48 | (1 + random() % 5), static_cast<std::uint32_t>(random() % 1400),
                         0, 0};
+        if (frame.kind == FrameKind::open) {
+          frame.acknowledged = 1;
+          frame.claim = {tutti::runtime::kLastingPort + random() % 2, 0, 1, 2, 256};
+        }
+        if (frame.kind != FrameKind::claim && frame.kind != FrameKind::open && random() % 4 == 0)
+          frame.port |= tutti::transport::tcp::kOpened;
         if (frame.kind == FrameKind::credit) frame.credit = {random() % 6, {}};
         if (random() % 8 == 0)
           reinterpret_cast<std::byte*>(&frame)[random() % sizeof(frame)] = static_cast<std::byte>(random());

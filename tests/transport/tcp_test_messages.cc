@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
+#include <optional>
 
 #include "tests/transport/tcp_test_support.h"
 
@@ -260,4 +261,65 @@ TEST_CASE("rings are forgotten, and made anew while the other rank lags behind",
     for (int i = 0; i < 50; ++i) progress(group);
     group[1 - hasty]->forget_all_but(kept);
   }
+}
+
+// The writer of a lasting port waits for nobody: as many messages as the ring has slots leave, whether or not the
+// reader has looked for the ring, or has let go of others meanwhile.
+TEST_CASE("messages of a lasting port leave before anybody asks for them, and outlast other rings", "[tcp]") {
+  constexpr std::uint64_t kPort = tutti::runtime::kLastingPort | 9;
+  const bool claimed_first = GENERATE(false, true);
+  const RingGeometry geometry{1, 4, 1024};
+  Group group = make_group(2);
+  const auto incoming = [&] { return *group[1]->find_ring(kPort, 0, 0, geometry, true); };
+  std::optional<Reader> reader;
+  if (claimed_first) reader.emplace(kPort, incoming(), true);
+  Stream before(group, 3, 0, {1}, geometry);  // others have numbers too
+  Writer writer(kPort, geometry, true);
+  group[0]->add_reader(kPort, writer.ring(), 0, 1, true);
+  Stream behind(group, 4, 0, {1}, geometry), back(group, 5, 1, {0}, geometry);
+  for (int i = 0; i < 4; ++i) REQUIRE(writer.write());
+  before.writer.write();
+  behind.writer.write();
+  back.writer.write();
+  until([&] {
+    progress(group);
+    return group[0]->drained() && group[1]->drained();
+  });
+  CHECK(writer.ring().released(0).load() == 4);
+  until([&] {
+    progress(group);
+    for (Stream* const stream : {&before, &behind, &back}) stream->readers[0].read();
+    return before.readers[0].taken() == 1 && behind.readers[0].taken() == 1 && back.readers[0].taken() == 1;
+  });
+  for (const auto& transport : group) transport->forget_all_but({});
+  Stream anew(group, 3, 0, {1}, geometry);
+  if (!reader) reader.emplace(kPort, incoming(), true);
+  until([&] {
+    progress(group);
+    if (writer.written() < 100) writer.write();
+    if (anew.writer.written() < 20) anew.writer.write();
+    reader->read();
+    anew.readers[0].read();
+    return reader->taken() == 100 && anew.readers[0].taken() == 20;
+  });
+  CHECK_FALSE(reader->read());
+}
+
+// The reader has room for no more than its share of the limit, whatever the writer says.
+TEST_CASE("a lasting port that is too large is refused", "[tcp]") {
+  TcpOptions small = options(0, 2);
+  small.memory_limit = 16384;
+  Group group;
+  for (small.rank = 0; small.rank < 2; ++small.rank) group.push_back(make_tcp_transport(small));
+  introduce(group);
+  Writer writer(9, {1, 4, 2048}, true);  // 8576 of 8192 bytes
+  group[0]->add_reader(tutti::runtime::kLastingPort | 9, writer.ring(), 0, 1, true);
+  std::string message;
+  until([&] {
+    group[0]->progress();
+    message = error_of([&] { group[1]->progress(); });
+    return !message.empty();
+  });
+  CHECK(contains(message, "rank 1 got garbage from rank 0"));
+  CHECK(contains(message, "opened port 9223372036854775817 as number 0 with 4 slots of 2048 bytes"));
 }

@@ -13,11 +13,12 @@ namespace tutti::transport::tcp {
 
 class Link {
  public:
-  Link(int rank, int peer, std::uint16_t epoch)
+  // The peer may open rings of at most `open_limit` bytes here.
+  Link(int rank, int peer, std::uint16_t epoch, std::size_t open_limit)
       : rank_(rank),
         peer_(peer),
         sender_(epoch, "rank " + std::to_string(rank) + " and rank " + std::to_string(peer)),
-        receiver_(epoch) {}
+        receiver_(epoch, open_limit) {}
 
   Sender& sender() { return sender_; }
   Receiver& receiver() { return receiver_; }

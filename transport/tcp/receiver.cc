@@ -15,17 +15,17 @@ using runtime::Ring;
 void Receiver::reject(const std::string& what) const { throw Error(ErrorCode::remote_error, complaint_ + ": " + what); }
 
 const Ring* Receiver::find(runtime::PortId id) const {
-  const auto number = numbers_.find(id);
-  return number == numbers_.end() ? nullptr : &ports_[number->second].ring;
+  const auto number = known_.find(id);
+  return number == known_.end() ? nullptr : &ports_[number->second].ring;
 }
 
 runtime::ReadWindow* Receiver::window(runtime::PortId id) const {
-  const Port& port = ports_[numbers_.at(id)];
+  const Port& port = ports_[known_.at(id)];
   return port.acknowledged ? port.window.get() : nullptr;
 }
 
-Ring Receiver::claim(runtime::PortId id, std::uint32_t reader, const runtime::RingGeometry& geometry,
-                     bool acknowledged) {
+Receiver::Port& Receiver::make_port(runtime::PortId id, std::uint32_t reader, const runtime::RingGeometry& geometry,
+                                    bool acknowledged) {
   void* memory = ::operator new (geometry.bytes(), std::align_val_t{runtime::kReaderLine});
   std::memset(memory, 0, geometry.bytes());
   Port port{.id = id,
@@ -37,21 +37,68 @@ Ring Receiver::claim(runtime::PortId id, std::uint32_t reader, const runtime::Ri
   const auto number = static_cast<std::size_t>(free - ports_.begin());
   if (free == ports_.end()) ports_.emplace_back();
   ports_[number] = std::move(port);
-  numbers_.emplace(id, number);
+  known_.emplace(id, number);
+  return ports_[number];
+}
+
+Ring Receiver::claim(runtime::PortId id, std::uint32_t reader, const runtime::RingGeometry& geometry,
+                     bool acknowledged) {
+  Port& port = make_port(id, reader, geometry, acknowledged);
+  const auto free = std::find(claimed_.begin(), claimed_.end(), kForgotten);
+  port.number = static_cast<std::uint32_t>(free - claimed_.begin());
+  if (free == claimed_.end()) claimed_.emplace_back();
+  claimed_[port.number] = known_.at(id);
   ++untold_;
-  return ports_[number].ring;
+  return port.ring;
+}
+
+// The peer has made a lasting port, which this rank may have claimed already. Its credits go by the peer's number.
+std::string Receiver::on_open(const Frame& frame) {
+  const auto& offer = frame.claim;
+  const runtime::RingGeometry geometry{offer.readers, offer.slots, offer.slot_bytes};
+  if (!runtime::lasts(offer.id) || frame.port != opened_.size() || geometry.readers == 0 ||
+      geometry.readers > open_limit_ / sizeof(runtime::ReaderLine) || offer.reader >= geometry.readers ||
+      geometry.slots == 0 || geometry.slot_bytes % 64 != 0 || geometry.slots > open_limit_ / geometry.stride() ||
+      geometry.bytes() > open_limit_)
+    return "it opened port " + std::to_string(offer.id) + " as number " + std::to_string(frame.port) + " with " +
+           std::to_string(geometry.slots) + " slots of " + std::to_string(geometry.slot_bytes) + " bytes";
+  open_limit_ -= geometry.bytes();
+  const auto known = known_.find(offer.id);
+  if (known == known_.end()) {
+    Port& port = make_port(offer.id, offer.reader, geometry, frame.acknowledged != 0);
+    port.told = true;
+    port.number = kOpened | frame.port;
+    opened_.push_back(known_.at(offer.id));
+    return {};
+  }
+  opened_.push_back(known->second);
+  const Port& port = ports_[known->second];
+  if (port.ring.geometry == geometry && port.reader == offer.reader && port.acknowledged == (frame.acknowledged != 0))
+    return {};
+  return "it opened port " + std::to_string(offer.id) + " with other slots than this rank expects";
+}
+
+// Null for a number that the peer cannot know.
+Receiver::Port* Receiver::port_of(std::uint32_t number) {
+  if ((number & kOpened) != 0)
+    return (number & ~kOpened) < opened_.size() ? &ports_[opened_[number & ~kOpened]] : nullptr;
+  if (number >= claimed_.size() || claimed_[number] == kForgotten) return nullptr;
+  Port& port = ports_[claimed_[number]];
+  return port.told ? &port : nullptr;
 }
 
 std::size_t Receiver::forget_all_but(std::span<const runtime::PortId> kept) {
   std::size_t bytes = 0;
   for (Port& port : ports_) {
-    if (port.memory == nullptr || std::find(kept.begin(), kept.end(), port.id) != kept.end()) continue;
+    if (port.memory == nullptr || runtime::lasts(port.id) || std::find(kept.begin(), kept.end(), port.id) != kept.end())
+      continue;
     const auto* slot = reinterpret_cast<const std::byte*>(slot_);
     if (slot != nullptr && slot >= port.memory.get() && slot < port.memory.get() + port.ring.geometry.bytes())
       throw Error(ErrorCode::internal_error, complaint_ + ": a ring was let go while a message was coming in");
     bytes += port.ring.geometry.bytes();
     if (!port.told) --untold_;
-    numbers_.erase(port.id);
+    known_.erase(port.id);
+    claimed_[port.number] = kForgotten;
     port = {};
   }
   return bytes;
@@ -109,14 +156,15 @@ void Receiver::take_payload() {
 
 void Receiver::handle(const Frame& frame, Sender& sender) {
   if (left_) reject("it sent something after its goodbye");
-  if (frame.zero != 0 || frame.acknowledged > (frame.kind == FrameKind::claim ? 1 : 0))
-    reject("it sent a malformed frame");
+  const bool describes = frame.kind == FrameKind::claim || frame.kind == FrameKind::open;
+  if (frame.zero != 0 || frame.acknowledged > (describes ? 1 : 0)) reject("it sent a malformed frame");
   std::string fault;
   switch (frame.kind) {
     case FrameKind::claim: fault = sender.on_claim(frame); break;
     case FrameKind::data: begin_message(frame); break;
     case FrameKind::credit: fault = sender.on_credit(frame); break;
     case FrameKind::goodbye: left_ = true; break;
+    case FrameKind::open: fault = on_open(frame); break;
     default: fault = "it sent a frame of unknown kind " + std::to_string(static_cast<int>(frame.kind));
   }
   if (!fault.empty()) reject(fault);
@@ -124,9 +172,10 @@ void Receiver::handle(const Frame& frame, Sender& sender) {
 
 void Receiver::begin_message(const Frame& frame) {
   const auto& data = frame.data;
-  if (frame.port >= ports_.size() || !ports_[frame.port].told)
+  Port* const known = port_of(frame.port);
+  if (known == nullptr)
     reject("it sent a message of port number " + std::to_string(frame.port) + ", which is not known to it");
-  Port& port = ports_[frame.port];
+  Port& port = *known;
   const auto of_port = [&] { return " of port " + std::to_string(port.id); };
   if (data.stamp != runtime::stamp_of(epoch_, port.next) || data.zero != 0)
     reject("it sent a message with stamp " + std::to_string(data.stamp) + of_port() + " where message " +
@@ -152,10 +201,11 @@ void Receiver::publish() {
 bool Receiver::next_claim(Frame& frame) {
   if (untold_ == 0) return false;
   // The numbers of ports that the peer hears of for the first time come in order.
-  const auto port =
-      std::find_if(ports_.begin(), ports_.end(), [](const Port& p) { return p.memory != nullptr && !p.told; });
+  const auto claimed = std::find_if(claimed_.begin(), claimed_.end(),
+                                    [this](std::size_t index) { return index != kForgotten && !ports_[index].told; });
+  Port* const port = &ports_[*claimed];
   const runtime::RingGeometry& geometry = port->ring.geometry;
-  frame.port = static_cast<std::uint32_t>(port - ports_.begin());
+  frame.port = port->number;
   frame.acknowledged = port->acknowledged;
   frame.claim = {port->id, port->reader, geometry.readers, geometry.slots, geometry.slot_bytes};
   port->told = true;
@@ -176,7 +226,7 @@ bool Receiver::next_credit(Frame& frame) {
     if (enough) released = std::min(released, port.window->begin);
     if (released < port.credited + std::max<std::uint32_t>(1, port.ring.geometry.slots / 2)) continue;
     port.credited = released;
-    frame.port = static_cast<std::uint32_t>(turn_);
+    frame.port = port.number;
     frame.credit = {released, {}};
     return true;
   }

@@ -21,12 +21,13 @@ class Sender;
 
 class Receiver {
  public:
-  explicit Receiver(std::uint16_t epoch) : epoch_(epoch) {}
+  // The peer may open rings of at most `open_limit` bytes in all.
+  Receiver(std::uint16_t epoch, std::size_t open_limit) : epoch_(epoch), open_limit_(open_limit) {}
 
   // How errors about what the peer sends begin: "rank 0 got garbage from rank 3 at 10.0.0.2:41000".
   void set_complaint(std::string text) { complaint_ = std::move(text); }
 
-  // The ring of the peer's port, if claimed already.
+  // The ring of the peer's port, if it is claimed, or was opened, already.
   const runtime::Ring* find(runtime::PortId id) const;
   // Makes the ring in which the messages of the peer's port will appear; the peer is told by the next claim frame.
   runtime::Ring claim(runtime::PortId id, std::uint32_t reader, const runtime::RingGeometry& geometry,
@@ -35,7 +36,7 @@ class Receiver {
   // What the reader of a claimed, acknowledged port takes in its operation at hand; null for others.
   runtime::ReadWindow* window(runtime::PortId id) const;
 
-  // Forgets all rings but those of `kept` (see Transport::forget_all_but); their bytes.
+  // Forgets all rings but those of `kept` and of lasting ports (see Transport::forget_all_but); their bytes.
   std::size_t forget_all_but(std::span<const runtime::PortId> kept);
 
   // Reads what has come. Messages go to their rings, the rest to `sender`. Adds what came to `moved`. Throws
@@ -73,6 +74,7 @@ class Receiver {
     std::uint32_t reader;
     bool acknowledged;
     bool told = false;           // the peer knows of it
+    std::uint32_t number = 0;    // by which credits name it
     std::uint64_t next = 0;      // message
     std::uint64_t credited = 0;  // released messages that the peer knows of
     std::unique_ptr<runtime::ReadWindow> window = std::make_unique<runtime::ReadWindow>();
@@ -84,16 +86,24 @@ class Receiver {
   void parse(Sender& sender);
   void take_payload();
   void handle(const Frame& frame, Sender& sender);
+  Port& make_port(runtime::PortId id, std::uint32_t reader, const runtime::RingGeometry& geometry, bool acknowledged);
+  std::string on_open(const Frame& frame);
+  Port* port_of(std::uint32_t number);
   void begin_message(const Frame& frame);
   void publish();
   [[noreturn]] void reject(const std::string& what) const;
 
   std::uint16_t epoch_;
+  std::size_t open_limit_;
   std::string complaint_;
-  std::vector<Port> ports_;  // by number; without memory where forgotten, to be used again
-  std::unordered_map<runtime::PortId, std::size_t> numbers_;
-  std::size_t untold_ = 0;  // claims that the peer does not know of yet
-  std::size_t turn_ = 0;    // the port whose credit was looked at last
+  static constexpr std::size_t kForgotten = ~std::size_t{0};
+
+  std::vector<Port> ports_;                                 // without memory where forgotten, to be used again
+  std::unordered_map<runtime::PortId, std::size_t> known_;  // index into ports_
+  std::vector<std::size_t> claimed_;  // index into ports_, by this rank's number; kForgotten: to be used again
+  std::vector<std::size_t> opened_;   // index into ports_, by the writer's number
+  std::size_t untold_ = 0;            // claims that the peer does not know of yet
+  std::size_t turn_ = 0;              // the port whose credit was looked at last
   bool left_ = false, heard_ = false;
 
   std::array<std::byte, kStaging> staging_;  // bytes read and not yet parsed are [begin_, end_)

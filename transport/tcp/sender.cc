@@ -34,6 +34,11 @@ void Sender::add_port(runtime::PortId id, const Ring& ring, std::uint32_t reader
   ports_.push_back(port);
   for (Claim& claim : claims_)
     if (claim.valid && claim.port == kNoPort && claim.frame.claim.id == id) return open(ports_.size() - 1, claim);
+  if (!runtime::lasts(id)) return;
+  Port& lasting = ports_.back();
+  lasting.opening = true;
+  lasting.limit = ring.geometry.slots;
+  ++opening_;
 }
 
 // The reader uses a number again when it has forgotten its port. It may forget, and claim anew, before this rank has
@@ -72,7 +77,8 @@ void Sender::forget_all_but(std::span<const runtime::PortId> kept) {
   std::vector<std::size_t> moved(ports_.size(), kNoPort);
   std::vector<Port> ports;
   for (std::size_t index = 0; index < ports_.size(); ++index) {
-    if (std::find(kept.begin(), kept.end(), ports_[index].id) == kept.end()) continue;
+    const runtime::PortId id = ports_[index].id;
+    if (!runtime::lasts(id) && std::find(kept.begin(), kept.end(), id) == kept.end()) continue;
     moved[index] = ports.size();
     ports.push_back(ports_[index]);
   }
@@ -89,8 +95,12 @@ std::string Sender::on_credit(const Frame& frame) {
   const Claim* claim = frame.port < claims_.size() ? &claims_[frame.port] : nullptr;
   if (claim != nullptr && !claim->valid) return {};  // of a port that is forgotten here already
   const std::uint64_t released = frame.credit.released;
-  if (claim != nullptr && claim->port != kNoPort && ports_[claim->port].acknowledged) {
-    Port& port = ports_[claim->port];
+  std::size_t index = claim != nullptr ? claim->port : kNoPort;
+  if ((frame.port & kOpened) != 0)
+    for (std::size_t i = 0; i < ports_.size(); ++i)
+      if (ports_[i].number == frame.port) index = i;
+  if (index != kNoPort && ports_[index].acknowledged) {
+    Port& port = ports_[index];
     const std::uint64_t limit = released + port.ring.geometry.slots;
     if (limit > port.limit && released <= port.next) {
       port.limit = limit;
@@ -139,7 +149,24 @@ void Sender::push_message(Port& port, std::size_t index) {
   point_at_next(port);
 }
 
+void Sender::push_opens() {
+  for (Port& port : ports_) {
+    if (!port.opening || count_ == kQueue) continue;
+    port.opening = false;
+    --opening_;
+    if (port.claimed) continue;  // meanwhile
+    port.number = kOpened | opened_;
+    Frame frame = control(FrameKind::open);
+    frame.port = opened_++;
+    frame.acknowledged = port.acknowledged;
+    const runtime::RingGeometry& geometry = port.ring.geometry;
+    frame.claim = {port.id, port.reader, geometry.readers, geometry.slots, geometry.slot_bytes};
+    push(frame, nullptr, 0);
+  }
+}
+
 void Sender::collect(Receiver& receiver) {
+  if (opening_ != 0) push_opens();
   for (Frame frame = control(FrameKind::claim); count_ < kQueue && receiver.next_claim(frame);) push(frame, nullptr, 0);
   for (Frame frame = control(FrameKind::credit); count_ < kQueue && receiver.next_credit(frame);)
     push(frame, nullptr, 0);
@@ -147,7 +174,7 @@ void Sender::collect(Receiver& receiver) {
   for (std::size_t idle = 0; idle < ports_.size() && count_ < kQueue;) {
     if (++turn_ >= ports_.size()) turn_ = 0;
     Port& port = ports_[turn_];
-    if (port.next < port.limit && port.published()) {
+    if (port.next < port.limit && !port.opening && port.published()) {
       push_message(port, turn_);
       idle = 0;
     } else {

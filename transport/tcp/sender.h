@@ -24,7 +24,7 @@ class Sender {
 
   void add_port(runtime::PortId id, const runtime::Ring& ring, std::uint32_t reader, bool acknowledged);
 
-  // Forgets all ports but those of `kept` (see Transport::forget_all_but).
+  // Forgets all ports but those of `kept` and lasting ones (see Transport::forget_all_but).
   void forget_all_but(std::span<const runtime::PortId> kept);
 
   // Frames of the peer, as the readers of ports say them: a port was claimed, messages were released. The answer is
@@ -57,7 +57,8 @@ class Sender {
     std::uint32_t reader;
     bool acknowledged;
     bool claimed = false;
-    std::uint32_t number = 0;    // the reader's, once it has claimed the port
+    bool opening = false;        // the peer is to be told that there is this port
+    std::uint32_t number = 0;    // the reader's, once it has claimed the port; of a lasting one, the writer's before
     std::uint64_t next = 0;      // message to queue
     std::uint64_t limit = 0;     // first message without room at the reader; 0 until it has claimed the port
     std::uint64_t expected = 0;  // stamp of `next`
@@ -82,6 +83,7 @@ class Sender {
   Result write(int socket, bool& moved, int& error);
   void push(const Frame& frame, const std::byte* payload, std::size_t bytes, std::size_t port = 0);
   void push_message(Port& port, std::size_t index);
+  void push_opens();
   void point_at_next(Port& port) const;
   void open(std::size_t index, Claim& claim);
   void sent(std::size_t bytes);
@@ -93,6 +95,8 @@ class Sender {
 
   std::vector<Port> ports_;
   std::vector<Claim> claims_;  // by the reader's number
+  std::uint32_t opened_ = 0;   // ports that the peer was told of
+  std::size_t opening_ = 0;    // those that it is to be told of
   std::size_t turn_ = 0;       // the port that is looked at first
   std::array<Queued, kQueue> queue_;
   std::size_t head_ = 0, count_ = 0;

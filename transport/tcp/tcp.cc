@@ -140,7 +140,9 @@ Link& TcpTransport::link(int peer) {
                 "rank " + std::to_string(options_.rank) + " asked the TCP transport for rank " + std::to_string(peer) +
                     " of " + std::to_string(options_.size) + (peers_known_ ? "" : " before it knew the peers"));
   auto& link = links_[static_cast<std::size_t>(peer)];
-  if (!link) link = std::make_unique<Link>(options_.rank, peer, options_.epoch);
+  if (!link)
+    link = std::make_unique<Link>(options_.rank, peer, options_.epoch,
+                                  options_.memory_limit / static_cast<std::size_t>(options_.size));
   return *link;
 }
 
@@ -170,7 +172,12 @@ std::optional<runtime::Transport::Incoming> TcpTransport::find_ring(runtime::Por
                                                                     const runtime::RingGeometry& geometry,
                                                                     bool acknowledged) {
   Receiver& receiver = link(peer).receiver();
-  if (const runtime::Ring* ring = receiver.find(port)) return Incoming{*ring, reader, receiver.window(port)};
+  if (const runtime::Ring* ring = receiver.find(port)) {
+    if (ring->geometry != geometry)
+      throw Error(ErrorCode::internal_error, "rank " + std::to_string(options_.rank) + " and rank " +
+                                                 std::to_string(peer) + " disagree on the slots of a port");
+    return Incoming{*ring, reader, receiver.window(port)};
+  }
   reserve(port, peer, geometry);
   const runtime::Ring ring = receiver.claim(port, reader, geometry, acknowledged);
   const Incoming incoming{ring, reader, receiver.window(port)};

@@ -16,7 +16,7 @@
 
 namespace tutti::transport::tcp {
 
-inline constexpr std::uint16_t kWireVersion = 2;
+inline constexpr std::uint16_t kWireVersion = 3;
 inline constexpr std::uint16_t kByteOrder = 0x0102;
 inline constexpr std::array<char, 8> kMagic{'T', 'U', 'T', 'T', 'I', 't', 'c', 'p'};
 inline constexpr std::array<char, 8> kChosen{'c', 'h', 'o', 's', 'e', 'n', '.', '\n'};
@@ -43,16 +43,24 @@ enum class FrameKind : std::uint8_t {
   data,       // one message; `bytes` of payload follow
   credit,     // the reader has released so many messages
   goodbye,    // the sender leaves in good order; nothing follows
+  open,       // the writer has made a lasting port and numbers it (0, 1, ...), in the form of a claim
 };
 
 // A message is sent only after its port was claimed: whatever arrives has its place, so the reader never has to leave
 // bytes unread, and a port that it asks for late (its thread is still in an earlier operation) holds up no other port.
 // Data frames carry the whole stamp, so that messages of one port may come over several sockets.
+//
+// A lasting port (src/runtime/ring.h) does not wait for its reader to ask, who may do so much later: its writer opens
+// it and sends as many messages as the ring has slots. The peer's side makes the ring when it hears of it and claims
+// nothing: data and credits go by the writer's number, marked by kOpened. Had the reader claimed the port before, it
+// takes what comes by that number, and says credits by its own.
+inline constexpr std::uint32_t kOpened = 1u << 31;
+
 struct Frame {
   FrameKind kind;
-  std::uint8_t acknowledged;  // claim
+  std::uint8_t acknowledged;  // claim, open
   std::uint16_t zero;
-  std::uint32_t port;  // the reader's number for it
+  std::uint32_t port;  // the reader's number for it, or the writer's, see kOpened
   union {
     struct {
       std::uint64_t id;
