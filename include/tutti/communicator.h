@@ -7,6 +7,9 @@
 // Every rank of a communicator makes the same calls in the same order with the same count, type, op and root; calls
 // that do not match end in an Error on every rank that names both calls.
 //
+// Messages between two ranks (exchange, send, receive and what is made of them) concern these two: the others make
+// other such calls, or none. Between any two collectives a rank may make as many as it likes.
+//
 // Thread safety: one thread at a time calls a communicator (a second one gets Error(invalid_usage)), except for
 // abort(), which any thread may call at any time. Different communicators are independent.
 // Blocking: collectives return when this rank's output is complete and its input may be overwritten.
@@ -24,6 +27,7 @@
 #include <vector>
 
 #include "tutti/error.h"
+#include "tutti/transfer.h"
 #include "tutti/types.h"
 #include "tutti/unique_id.h"
 
@@ -131,6 +135,32 @@ class Communicator {
   void scatter(const void* input, void* output, std::size_t count, DataType type, int root);
   // The asynchronous form of any collective. The buffers must live, untouched, until the Work is done.
   Work start(const CollectiveCall& call);
+
+  // Sends and receives messages, all of which progress at once, so their order in the list matters only between
+  // messages of one peer in one direction. Complete when what was sent may be overwritten and all is received that is
+  // to be. A message of less than 16 KiB that fits into the free slots towards its peer is buffered, and waits for
+  // nobody; a larger one may wait for its receive. A count or type other than the peer's is an Error(invalid_usage) on
+  // all ranks that names both; so is, on this rank, what it sends to itself and does not receive in the same call.
+  void exchange(std::span<const Transfer> transfers);
+  Work exchange_async(std::span<const Transfer> transfers);  // the span is copied, the buffers are not
+  // An exchange of one message.
+  void send(const void* data, std::size_t count, DataType type, int peer);
+  void receive(void* data, std::size_t count, DataType type, int peer);
+
+  // Collectives whose blocks differ in size, as exchanges. Counts and offsets are in elements, one per rank; the blocks
+  // of an output must not overlap. Both ends of a block must name the same count.
+  // output[output_offsets[r] ...] = the input_counts[rank] elements at input_offsets[rank] of rank r.
+  void all_to_all_v(const void* input, std::span<const std::size_t> input_counts,
+                    std::span<const std::size_t> input_offsets, void* output,
+                    std::span<const std::size_t> output_counts, std::span<const std::size_t> output_offsets,
+                    DataType type);
+  // At the root: output[offsets[r] ...] = the counts[r] elements of rank r's input, where input may be the rank's own
+  // block of the output. Elsewhere output, counts and offsets are not looked at.
+  void gather_v(const void* input, std::size_t count, void* output, std::span<const std::size_t> counts,
+                std::span<const std::size_t> offsets, DataType type, int root);
+  // The reverse: rank r's output = the counts[r] elements at offsets[r] of the root's input.
+  void scatter_v(const void* input, std::span<const std::size_t> counts, std::span<const std::size_t> offsets,
+                 void* output, std::size_t count, DataType type, int root);
 
   template <class T>
   void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::sum) {

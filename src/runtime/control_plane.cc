@@ -80,6 +80,7 @@ class Star : public ControlPlane {
   void raise(ErrorCode code, const std::string& message) override { core_->raise(code, message); }
   void report_stall(const OperationRecord& record) override { core_->report_stall(record); }
   std::string inspect(const OperationRecord& record) override { return core_->inspect(record); }
+  bool has_left(int rank) const override { return core_->has_left(rank); }
   void leave(std::uint64_t last) override { core_->leave(last); }
 
   const std::shared_ptr<ControlCore>& core() const { return core_; }

@@ -58,13 +58,16 @@ class ControlPlane {
   virtual void raise(ErrorCode code, const std::string& message) = 0;
 
   // This rank has made no progress on `record` for a while. The centre compares all such reports; two different records
-  // of one sequence number raise invalid_usage with both in the message. Returns at once. An operation that completes
-  // later needs no retraction.
+  // of one sequence number raise invalid_usage with both in the message; exchanges are not compared. Returns at once.
+  // An operation that completes later needs no retraction.
   virtual void report_stall(const OperationRecord& record) = 0;
 
   // Asks every rank for its state and says in sentences which never entered `record`, which wait for whom, which are
   // stopped and which do not answer. Blocks, at most about a second.
   virtual std::string inspect(const OperationRecord& record) = 0;
+
+  // That rank has left in good order.
+  virtual bool has_left(int rank) const { return static_cast<void>(rank), false; }
 
   // This rank leaves in good order after `last` operations: no fault for the others, unless they wait for more.
   virtual void leave(std::uint64_t last) = 0;

@@ -144,7 +144,7 @@ std::optional<std::string> ControlCore::early_leaver(const OperationRecord& reco
 
 void ControlCore::report_stall(const OperationRecord& record) {
   if (!engine_->alive()) return;
-  if (const auto leaver = early_leaver(record))
+  if (const auto leaver = record.exchange != 0 ? std::nullopt : early_leaver(record))
     return raise(ErrorCode::remote_error,
                  *leaver + "; rank " + std::to_string(rank_) + " waits in " + describe(record));
   bool orphaned = false;
@@ -153,6 +153,7 @@ void ControlCore::report_stall(const OperationRecord& record) {
     orphaned = orphaned_;
   }
   if (orphaned) return orphan_stalled(record);
+  if (record.exchange != 0) return;  // ranks make different ones
   {
     std::lock_guard lock(mutex_);
     const auto now = Clock::now();
@@ -217,6 +218,11 @@ std::string ControlCore::inspect(const OperationRecord& record) {
 RankState ControlCore::own_state() {
   std::lock_guard lock(state_mutex_);
   return state_ ? state_() : RankState{};
+}
+
+bool ControlCore::has_left(int rank) {
+  std::lock_guard lock(mutex_);
+  return left_[static_cast<std::size_t>(rank)].has_value();
 }
 
 void ControlCore::leave(std::uint64_t last) {

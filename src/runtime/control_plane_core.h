@@ -51,6 +51,7 @@ class ControlCore : public std::enable_shared_from_this<ControlCore> {
   void raise(ErrorCode code, const std::string& text);
   void report_stall(const OperationRecord& record);
   std::string inspect(const OperationRecord& record);
+  bool has_left(int rank);
   void leave(std::uint64_t last);
   void release();  // the owner goes: no callback after this; raises a fault if it has not left
 

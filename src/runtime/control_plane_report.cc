@@ -27,6 +27,12 @@ char process_state(int pid) {
 std::string clause(const RankState& state, const OperationRecord& record) {
   const OperationRecord& current = state.current;
   const std::string waits = state.waiting.empty() ? "" : "waits for " + state.waiting;
+  if (record.exchange != 0 || (current.exchange != 0 && current.sequence == record.sequence)) {
+    const std::string before = record.exchange != 0 ? "" : "has finished #" + std::to_string(record.sequence) + " and ";
+    if (state.running) return before + "is in " + describe(current) + (waits.empty() ? "" : " and " + waits);
+    return "is in no operation" +
+           (current.sequence == 0 ? "" : " (it finished #" + std::to_string(current.sequence) + ")");
+  }
   if (current.sequence < record.sequence) {
     std::string text = "has not entered " + describe(record);
     if (state.running)
@@ -47,7 +53,7 @@ std::string clause(const RankState& state, const OperationRecord& record) {
 void put(Writer& writer, const OperationRecord& record) {
   writer.u64(record.sequence).u8(static_cast<std::uint8_t>(record.collective));
   writer.u8(static_cast<std::uint8_t>(record.type)).u8(static_cast<std::uint8_t>(record.op));
-  writer.u32(static_cast<std::uint32_t>(record.root)).u64(record.count).u64(record.plan);
+  writer.u32(static_cast<std::uint32_t>(record.root)).u64(record.count).u64(record.plan).u64(record.exchange);
 }
 
 OperationRecord take_record(Reader& reader) {
@@ -59,6 +65,7 @@ OperationRecord take_record(Reader& reader) {
   record.root = static_cast<std::int32_t>(reader.u32());
   record.count = reader.u64();
   record.plan = reader.u64();
+  record.exchange = reader.u64();
   return record;
 }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "src/planner/plan.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/operation_record.h"
 #include "src/runtime/waiting.h"
 #include "tutti/error.h"
+#include "tutti/transfer.h"
 
 namespace tutti::runtime {
 
@@ -21,12 +23,15 @@ struct Request {
   std::size_t count = 0;  // elements per block
 };
 
+using Transfers = std::span<const Transfer>;
+
 struct Operation {
   // accepted -> connecting: some peer has yet to make its rings -> running -> draining: everything is done here, but
   // messages to other hosts have yet to leave -> finished
   enum class Phase { accepted, connecting, running, draining, finished };
 
-  const Request* request = nullptr;  // outlives the operation
+  const Request* request = nullptr;  // outlives the operation; null: an exchange
+  Transfers transfers;               // of an exchange; likewise
   OperationRecord record;
   std::uint32_t fingerprint = 0;
   Clock::time_point deadline;

@@ -5,6 +5,7 @@
 namespace tutti::runtime {
 
 std::string describe(const OperationRecord& record) {
+  if (record.exchange != 0) return "exchange #" + std::to_string(record.exchange);
   const std::string name = std::string(name_of(record.collective)) + " #" + std::to_string(record.sequence);
   const std::string size = " " + std::string(name_of(record.type)) + " x " + std::to_string(record.count);
   if (record.collective == Collective::barrier) return name;

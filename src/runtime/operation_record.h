@@ -17,6 +17,8 @@ struct OperationRecord {
   std::int32_t root = 0;
   std::uint64_t count = 0;
   std::uint64_t plan = 0;  // hash of the plan this rank runs it by
+  // Not 0: this is an exchange instead, of that number. Each rank counts its own; `sequence` is the last collective's.
+  std::uint64_t exchange = 0;
 
   friend bool operator==(const OperationRecord&, const OperationRecord&) = default;
 };

@@ -38,10 +38,18 @@ class RecordBoard {
     version_.store(version + 2, std::memory_order_release);
   }
   void finish(std::uint64_t sequence) { finished_.store(sequence, std::memory_order_release); }
+  // Exchanges, which this rank counts for itself: they have no entry, nobody compares them.
+  void enter_exchange(std::uint64_t number) { exchange_.store(number, std::memory_order_release); }
+  void finish_exchange(std::uint64_t number) { finished_exchange_.store(number, std::memory_order_release); }
+  bool has_finished(const OperationRecord& record) const {
+    if (record.exchange == 0) return finished() >= record.sequence;
+    return finished_exchange_.load(std::memory_order_acquire) >= record.exchange;
+  }
   // For slow paths only: what a stuck operation waits for.
-  void set_waiting(std::uint64_t sequence, std::string text) {
+  void set_waiting(const OperationRecord& record, std::string text) {
     const std::lock_guard lock(mutex_);
-    waiting_sequence_ = sequence;
+    waiting_sequence_ = record.sequence;
+    waiting_exchange_ = record.exchange;
     waiting_ = std::move(text);
   }
   // What a plan is, in words, and what of it the user has forced ("" for nothing): for the report on ranks whose plans
@@ -71,8 +79,14 @@ class RecordBoard {
       if (version % 2 == 0 && version_.load(std::memory_order_relaxed) == version) break;
     }
     state.running = state.current.sequence > finished();
+    const std::uint64_t exchange = exchange_.load(std::memory_order_acquire);
+    if (!state.running && exchange > finished_exchange_.load(std::memory_order_acquire)) {
+      state.running = true;
+      state.current = {.sequence = state.current.sequence, .exchange = exchange};
+    }
     const std::lock_guard lock(mutex_);
-    if (state.running && waiting_sequence_ == state.current.sequence) state.waiting = waiting_;
+    if (state.running && waiting_sequence_ == state.current.sequence && waiting_exchange_ == state.current.exchange)
+      state.waiting = waiting_;
     for (const OperationRecord& record : state.recent)
       if (const auto text = plans_.find(record.plan); text != plans_.end())
         state.plans[record.plan] =
@@ -100,9 +114,10 @@ class RecordBoard {
 
   std::atomic<std::uint64_t> version_{0};
   std::atomic<std::uint64_t> sequence_{0}, finished_{0};
+  std::atomic<std::uint64_t> exchange_{0}, finished_exchange_{0};
   std::array<Entry, kRecent> entries_;
   mutable std::mutex mutex_;
-  std::uint64_t waiting_sequence_ = 0;
+  std::uint64_t waiting_sequence_ = 0, waiting_exchange_ = 0;
   std::string waiting_;
   std::map<std::uint64_t, std::string> plans_;
   std::string forced_;

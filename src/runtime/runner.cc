@@ -16,6 +16,13 @@ constexpr long kNap = 50'000;  // nanoseconds
 constexpr milliseconds kFirstSleep{10};
 constexpr milliseconds kLongestSleep{100};
 
+// What was asked, where it lives as long as the operation.
+const Request& kept(Work::State& state, const Request& request) { return state.request = request; }
+Transfers kept(Work::State& state, Transfers transfers) {
+  state.transfers.assign(transfers.begin(), transfers.end());
+  return state.transfers;
+}
+
 }  // namespace
 
 Runner::CallGuard::CallGuard(Runner& runner) : runner_(runner) {
@@ -28,7 +35,16 @@ Runner::CallGuard::CallGuard(Runner& runner) : runner_(runner) {
 Runner::Runner(Station station)
     : station_(std::move(station)),
       connections_(station_.rank, station_.arena.get(), station_.transport_of),
-      budget_(station_.config.buffer_limit, ArenaDirectory::kCapacity / 2, station_.memory_domain) {
+      budget_(station_.config.buffer_limit - pair_memory(station_.size, station_.config.buffer_limit),
+              ArenaDirectory::kCapacity / 2, station_.memory_domain),
+      pairs_(station_.rank, station_.size, station_.config.buffer_limit, connections_),
+      exchange_({.rank = station_.rank,
+                 .ranks = station_.size,
+                 .epoch = kEpoch,
+                 .copy = station_.kernels->copy,
+                 .flags = station_.arena == nullptr ? nullptr : &station_.arena->view().direct(),
+                 .streaming_from = kStreamingBytes / static_cast<std::size_t>(std::max(1, station_.local_size))},
+                pairs_) {
   if (station_.size == 1) return;
   station_.plans->set_patience([this](Clock::duration waited) { look_while_others_plan(waited); });
   station_.board->set_forced(station_.config.algorithm);
@@ -65,6 +81,20 @@ void Runner::check_not_forked() const {
 // A rank that has died may have sent all that the call needs: then it is left to look_around() to find out, unless the
 // call needs nobody and would succeed by itself.
 void Runner::check_usable(const Request& request) const {
+  check_no_fault(schedule::only_sends(request.collective, request.root, station_.rank));
+}
+
+void Runner::check_usable(Transfers transfers) const {
+  check_no_fault(std::none_of(transfers.begin(), transfers.end(), [this](const Transfer& transfer) {
+    return transfer.direction == Transfer::Direction::receive && transfer.peer != station_.rank;
+  }));
+}
+
+void Runner::check_usable(const Operation& op) const {
+  op.request != nullptr ? check_usable(*op.request) : check_usable(op.transfers);
+}
+
+void Runner::check_no_fault(bool sends_only) const {
   check_not_forked();
   if (failed_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(failure_mutex_);
@@ -72,20 +102,20 @@ void Runner::check_usable(const Request& request) const {
   }
   if (station_.control == nullptr || !station_.control->fault_raised()) return;
   const Error fault = station_.control->fault();
-  const bool sends_only = schedule::only_sends(request.collective, request.root, station_.rank);
   if (fault.code() != ErrorCode::remote_error || sends_only) throw fault;
 }
 
-void Runner::run(const Request& request) {
+template <class What>
+void Runner::run(const What& what) {
   const CallGuard call(*this);
-  check_usable(request);
+  check_usable(what);
   if (queued_.load(std::memory_order_acquire) != 0) {  // behind the asynchronous operations in flight
-    const auto state = enqueue(request);
+    const auto state = enqueue(what);
     help(*state);
     if (state->operation.error) throw *state->operation.error;
     return;
   }
-  accept(blocking_, request);
+  accept(blocking_, what);
   take_drive();
   const DriveRelease drive(*this);
   drive_to_end(blocking_);
@@ -93,10 +123,11 @@ void Runner::run(const Request& request) {
   if (blocking_.error) throw *blocking_.error;
 }
 
-std::shared_ptr<Work::State> Runner::submit(const Request& request) {
+template <class What>
+std::shared_ptr<Work::State> Runner::submit(const What& what) {
   const CallGuard call(*this);
-  check_usable(request);
-  auto state = enqueue(request);
+  check_usable(what);
+  auto state = enqueue(what);
   if (station_.engine == nullptr) {
     help(*state);  // alone: nothing to wait for
     return state;
@@ -111,11 +142,11 @@ std::shared_ptr<Work::State> Runner::submit(const Request& request) {
   return state;
 }
 
-std::shared_ptr<Work::State> Runner::enqueue(const Request& request) {
+template <class What>
+std::shared_ptr<Work::State> Runner::enqueue(const What& what) {
   auto state = std::make_shared<Work::State>();
   state->runner = shared_from_this();
-  state->request = request;
-  accept(state->operation, state->request);
+  accept(state->operation, kept(*state, what));
   state->operation.queued = true;
   state->operation.deadline = Clock::now() + station_.config.timeout;  // it may wait behind others
   const std::lock_guard lock(queue_mutex_);
@@ -123,6 +154,11 @@ std::shared_ptr<Work::State> Runner::enqueue(const Request& request) {
   queued_.fetch_add(1, std::memory_order_release);
   return state;
 }
+
+template void Runner::run(const Request& request);
+template void Runner::run(const Transfers& transfers);
+template std::shared_ptr<Work::State> Runner::submit(const Request& request);
+template std::shared_ptr<Work::State> Runner::submit(const Transfers& transfers);
 
 // Drives the queue from the calling thread until `state` is done.
 void Runner::help(Work::State& state) {

@@ -19,7 +19,9 @@
 #include "src/runtime/connections.h"
 #include "src/runtime/control_plane.h"
 #include "src/runtime/engine.h"
+#include "src/runtime/exchange.h"
 #include "src/runtime/operation.h"
+#include "src/runtime/pairs.h"
 #include "src/runtime/parking.h"
 #include "src/runtime/plans.h"
 #include "src/runtime/record_board.h"
@@ -61,8 +63,11 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   ~Runner() override;
 
   const Station& station() const { return station_; }
-  void run(const Request& request);
-  std::shared_ptr<Work::State> submit(const Request& request);
+  // `What` is a Request, or Transfers.
+  template <class What>
+  void run(const What& what);
+  template <class What>
+  std::shared_ptr<Work::State> submit(const What& what);
   void wait(Work::State& state);
   // Of later calls; those in the queue keep their plans.
   void force_algorithm(const std::string& name);
@@ -110,11 +115,20 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   enum class Step { blocked, moved, finished };
   enum class Look { quick, thorough };          // thorough: before a sleep, see Transport::settle
   static constexpr unsigned kLookEvery = 4096;  // moves
+  // Abort ends a communicator for good, so one epoch is all it ever has; stamps carry it for communicators that
+  // recover.
+  static constexpr std::uint16_t kEpoch = 1;
+  // Outputs of a host's ranks, all together, that no last-level cache keeps until they are read.
+  static constexpr std::size_t kStreamingBytes = std::size_t{32} << 20;
 
   // runner.cc: calls, and who drives
   void check_not_forked() const;
   void check_usable(const Request& request) const;
-  std::shared_ptr<Work::State> enqueue(const Request& request);
+  void check_usable(Transfers transfers) const;
+  void check_usable(const Operation& op) const;
+  void check_no_fault(bool sends_only) const;
+  template <class What>
+  std::shared_ptr<Work::State> enqueue(const What& what);
   std::shared_ptr<Work::State> front();
   void pop(Work::State& state);
   void help(Work::State& state);
@@ -144,6 +158,11 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   bool restless() const;
   bool drained() const;
 
+  // runner_exchange.cc: one exchange
+  void accept(Operation& op, Transfers transfers);
+  Step step_exchange(Operation& op, Look look);
+  bool look_for_leavers(Operation& op);
+
   // runner_trouble.cc: what can go wrong
   void look_around(Operation& op, Clock::duration waited);
   void look_or_fail(Operation& op, Clock::duration waited);
@@ -152,6 +171,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   std::string waiting_text(const Operation& op) const;
   void fail(Operation& op, const Error& error);
   void revoke(const Operation& op);
+  void revoke_buffers();
   void leave();
   void look_while_others_plan(Clock::duration waited) const;
 
@@ -162,6 +182,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   std::atomic<bool> in_call_{false};
   std::uint64_t sequence_ = 0;
   std::uint32_t last_fingerprint_ = 0;
+  std::uint64_t exchanges_ = 0;
   Operation blocking_;  // the blocking call's operation; reused, so that a call allocates nothing
   struct Known {
     Request request;
@@ -177,6 +198,8 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   std::atomic<bool> driving_{false};
   Connections connections_;
   SlotBudget budget_;
+  Pairs pairs_;
+  Exchange exchange_;
   std::unordered_map<const planner::Plan*, std::unique_ptr<BoundProgram>> programs_;
   struct Prepared {
     std::uint64_t kind = 0;
@@ -214,6 +237,7 @@ namespace tutti {
 struct Work::State {
   std::shared_ptr<runtime::Runner> runner;
   runtime::Request request;
+  std::vector<Transfer> transfers;
   runtime::Operation operation;
   std::atomic<bool> done{false};
 };

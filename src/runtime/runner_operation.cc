@@ -9,11 +9,6 @@
 namespace tutti::runtime {
 namespace {
 
-// Outputs of a host's ranks, all together, that no last-level cache keeps until they are read.
-constexpr std::size_t kStreamingBytes = std::size_t{32} << 20;
-// Abort ends a communicator for good, so one epoch is all it ever has; stamps carry it for communicators that recover.
-constexpr std::uint16_t kEpoch = 1;
-
 // Averages of float16 and of the 8-bit floats are scaled before the sum, which might not fit the type otherwise.
 bool scales_before_sum(DataType type) {
   return type == DataType::float16 || type == DataType::float8_e4m3 || type == DataType::float8_e5m2;
@@ -73,8 +68,9 @@ Runner::Step Runner::step_or_fail(Operation& op, Look look) {
 
 Runner::Step Runner::step(Operation& op, Look look) {
   using Phase = Operation::Phase;
+  if (op.request == nullptr) return step_exchange(op, look);
   if (op.phase == Phase::accepted) {
-    if (op.queued) check_usable(*op.request);
+    if (op.queued) check_usable(op);
     prepare(op);
   }
   if (op.phase == Phase::connecting) {
@@ -216,7 +212,8 @@ void Runner::bind(BoundProgram& program, const schedule::Schedule& schedule, std
   program.unbound = program.receives.size();
 }
 
-// Every rank has passed the barrier of this operation, so no message is in any ring but the barrier's own.
+// Every rank has passed the barrier of this operation, so no message is in any ring but the barrier's own and those of
+// pairs, which last.
 void Runner::forget_rings() {
   ++generation_;
   programs_.clear();

@@ -48,12 +48,13 @@ void Runner::look_around(Operation& op, Clock::duration waited) {
   if (waited >= kGraceAfterDeath)
     for (const Transport* mover : station_.movers)
       if (const auto loss = mover->loss()) return fail(op, *loss);
+  if (waited >= kGraceAfterDeath && op.request == nullptr && look_for_leavers(op)) return;
   const Clock::time_point now = Clock::now();
   if (op.deadline == Clock::time_point{}) op.deadline = now - waited + station_.config.timeout;
   const bool mismatched = op.mismatched_rank >= 0;
   const Clock::duration patience = station_.cores == Cores::own ? kStallWhenAlone : kStallWhenShared;
   if ((mismatched || waited > patience) && now > op.next_report) {
-    station_.board->set_waiting(op.record.sequence, waiting_text(op));
+    station_.board->set_waiting(op.record, waiting_text(op));
     // Fingerprints are chained, so the call that differs may be the one before.
     const bool look_back = mismatched && waited > kMismatchPatience / 2 && op.record.sequence > 1;
     control->report_stall(look_back ? station_.board->recent(op.record.sequence - 1) : op.record);
@@ -69,7 +70,7 @@ void Runner::look_around(Operation& op, Clock::duration waited) {
 // Says who is late. The question to the other ranks takes up to a second and needs the engine's thread, so that thread
 // has another one ask.
 void Runner::time_out(Operation& op) {
-  station_.board->set_waiting(op.record.sequence, waiting_text(op));
+  station_.board->set_waiting(op.record, waiting_text(op));
   if (!station_.engine->on_thread()) {
     report_timeout(op.record);
     return fail(op, station_.control->fault());
@@ -88,12 +89,13 @@ void Runner::report_timeout(const OperationRecord& record) {
   std::array<char, 32> limit{};
   std::snprintf(limit.data(), limit.size(), "%g s", std::chrono::duration<double>(station_.config.timeout).count());
   const std::string found = station_.control->inspect(record);
-  if (station_.board->finished() >= record.sequence) return;  // it came through after all
+  if (station_.board->has_finished(record)) return;  // it came through after all
   station_.control->raise(ErrorCode::timeout,
                           self() + ": " + describe(record) + " did not complete within " + limit.data() + ": " + found);
 }
 
 std::string Runner::waiting_text(const Operation& op) const {
+  if (op.request == nullptr) return op.phase == Operation::Phase::accepted ? "" : exchange_.waiting_for();
   switch (op.phase) {
     case Operation::Phase::connecting:
       return rank_name(connections_.missing_writer(*op.program)) + " to enter the operation";
@@ -119,8 +121,12 @@ void Runner::fail(Operation& op, const Error& error) {
 
 // The caller gets its buffers back although the operation failed: peers that touch them stop now.
 void Runner::revoke(const Operation& op) {
-  if (op.phase != Operation::Phase::running || !op.call->direct) return;
-  op.call->flags->revoked.store(1, std::memory_order_seq_cst);
+  if (op.phase != Operation::Phase::running) return;
+  if (op.request != nullptr ? op.call->direct : exchange_.lends()) revoke_buffers();
+}
+
+void Runner::revoke_buffers() {
+  station_.arena->view().direct().revoked.store(1, std::memory_order_seq_cst);
   const Clock::time_point now = Clock::now();
   for (int rank = 0; rank < station_.size; ++rank) {
     Transport* const transport = station_.transport_of[static_cast<std::size_t>(rank)];

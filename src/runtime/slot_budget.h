@@ -13,8 +13,8 @@ namespace tutti::runtime {
 
 class SlotBudget {
  public:
-  // `limit` bytes and `rings` rings a rank. domain[r]: ranks of equal domain share memory; to all others a ring takes
-  // memory at the reader as well.
+  // `limit` bytes, which is what pairs leave of the buffer limit, and `rings` rings a rank. domain[r]: ranks of equal
+  // domain share memory; to all others a ring takes memory at the reader as well.
   SlotBudget(std::size_t limit, std::size_t rings, std::vector<int> domain);
 
   // Adds the slots of the plan's new ports; false, and nothing added, when some rank has no room for them. A plan
