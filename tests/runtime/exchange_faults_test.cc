@@ -186,7 +186,7 @@ TEST_CASE("a peer that is killed is named to those who wait for it") {
   }
 }
 
-TEST_CASE("what a peer had sent before it left arrives; what it had not is missed by name") {
+TEST_CASE("what a peer had sent before it left arrives, and what it had not is missed by name") {
   const auto transport = GENERATE(as<std::string>{}, "shm", "tcp");
   std::vector<std::string> messages(3);
   std::vector<std::uint8_t> values(3);
