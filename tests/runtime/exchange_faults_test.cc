@@ -221,6 +221,32 @@ TEST_CASE("what a peer had sent before it left arrives, and what it had not is m
   }
 }
 
+TEST_CASE("what a process has sent arrives although it ends without a word") {
+  const auto transport = GENERATE(as<std::string>{}, "shm", "tcp");
+  const auto size = GENERATE(std::size_t{8}, std::size_t{15'000}, std::size_t{60'000});
+  const auto endings = in_processes(
+      2,
+      [&](Communicator& comm) -> std::string {
+        Guarded data(size);
+        return error_of([&] {
+          if (comm.rank() == 1) {
+            for (std::size_t n = 0; n < 3; ++n) {
+              data.fill(1, 0, n);
+              comm.send(data.data(), size, DataType::uint8, 0);
+            }
+            ::_exit(0);
+          }
+          for (std::size_t n = 0; n < 3; ++n) {
+            comm.receive(data.data(), size, DataType::uint8, 1);
+            data.check(1, 0, n);
+            std::this_thread::sleep_for(50ms);
+          }
+        });
+      },
+      config_for(transport));
+  CHECK(endings[0].message == "");
+}
+
 TEST_CASE("a process that forks refuses exchanges in the child only") {
   for (const Ending& ending : in_processes(2, [](Communicator& comm) -> std::string {
          exchange_all_pairs(comm, {10});

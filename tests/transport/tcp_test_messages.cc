@@ -267,12 +267,12 @@ TEST_CASE("rings are forgotten, and made anew while the other rank lags behind",
 // reader has looked for the ring, or has let go of others meanwhile.
 TEST_CASE("messages of a lasting port leave before anybody asks for them, and outlast other rings", "[tcp]") {
   constexpr std::uint64_t kPort = tutti::runtime::kLastingPort | 9;
-  const bool claimed_first = GENERATE(false, true);
+  const bool asked_first = GENERATE(false, true);
   const RingGeometry geometry{1, 4, 1024};
   Group group = make_group(2);
   const auto incoming = [&] { return *group[1]->find_ring(kPort, 0, 0, geometry, true); };
   std::optional<Reader> reader;
-  if (claimed_first) reader.emplace(kPort, incoming(), true);
+  if (asked_first) reader.emplace(kPort, incoming(), true);
   Stream before(group, 3, 0, {1}, geometry);  // others have numbers too
   Writer writer(kPort, geometry, true);
   group[0]->add_reader(kPort, writer.ring(), 0, 1, true);

@@ -44,6 +44,7 @@ Receiver::Port& Receiver::make_port(runtime::PortId id, std::uint32_t reader, co
 Ring Receiver::claim(runtime::PortId id, std::uint32_t reader, const runtime::RingGeometry& geometry,
                      bool acknowledged) {
   Port& port = make_port(id, reader, geometry, acknowledged);
+  if (runtime::lasts(id)) return port.ring;  // the writer says when it has the port
   const auto free = std::find(claimed_.begin(), claimed_.end(), kForgotten);
   port.number = static_cast<std::uint32_t>(free - claimed_.begin());
   if (free == claimed_.end()) claimed_.emplace_back();
@@ -52,7 +53,7 @@ Ring Receiver::claim(runtime::PortId id, std::uint32_t reader, const runtime::Ri
   return port.ring;
 }
 
-// The peer has made a lasting port, which this rank may have claimed already. Its credits go by the peer's number.
+// The peer has made a lasting port, for which this rank may have asked already.
 std::string Receiver::on_open(const Frame& frame) {
   const auto& offer = frame.claim;
   const runtime::RingGeometry geometry{offer.readers, offer.slots, offer.slot_bytes};
@@ -63,19 +64,15 @@ std::string Receiver::on_open(const Frame& frame) {
     return "it opened port " + std::to_string(offer.id) + " as number " + std::to_string(frame.port) + " with " +
            std::to_string(geometry.slots) + " slots of " + std::to_string(geometry.slot_bytes) + " bytes";
   open_limit_ -= geometry.bytes();
-  const auto known = known_.find(offer.id);
-  if (known == known_.end()) {
-    Port& port = make_port(offer.id, offer.reader, geometry, frame.acknowledged != 0);
-    port.told = true;
-    port.number = kOpened | frame.port;
-    opened_.push_back(known_.at(offer.id));
-    return {};
-  }
-  opened_.push_back(known->second);
-  const Port& port = ports_[known->second];
-  if (port.ring.geometry == geometry && port.reader == offer.reader && port.acknowledged == (frame.acknowledged != 0))
-    return {};
-  return "it opened port " + std::to_string(offer.id) + " with other slots than this rank expects";
+  if (!known_.contains(offer.id)) make_port(offer.id, offer.reader, geometry, frame.acknowledged != 0);
+  opened_.push_back(known_.at(offer.id));
+  Port& port = ports_[opened_.back()];
+  if (port.told || port.ring.geometry != geometry || port.reader != offer.reader ||
+      port.acknowledged != (frame.acknowledged != 0))
+    return "it opened port " + std::to_string(offer.id) + " again, or with other slots than this rank expects";
+  port.told = true;
+  port.number = kOpened | frame.port;
+  return {};
 }
 
 // Null for a number that the peer cannot know.

@@ -29,7 +29,8 @@ class Receiver {
 
   // The ring of the peer's port, if it is claimed, or was opened, already.
   const runtime::Ring* find(runtime::PortId id) const;
-  // Makes the ring in which the messages of the peer's port will appear; the peer is told by the next claim frame.
+  // Makes the ring in which the messages of the peer's port will appear; the peer is told by the next claim frame,
+  // unless the port is a lasting one.
   runtime::Ring claim(runtime::PortId id, std::uint32_t reader, const runtime::RingGeometry& geometry,
                       bool acknowledged);
 
@@ -73,7 +74,7 @@ class Receiver {
     runtime::Ring ring;
     std::uint32_t reader;
     bool acknowledged;
-    bool told = false;           // the peer knows of it
+    bool told = false;           // the peer knows that we have room for it
     std::uint32_t number = 0;    // by which credits name it
     std::uint64_t next = 0;      // message
     std::uint64_t credited = 0;  // released messages that the peer knows of

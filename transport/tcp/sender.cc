@@ -32,9 +32,11 @@ void Sender::add_port(runtime::PortId id, const Ring& ring, std::uint32_t reader
   Port port{.ring = ring, .id = id, .reader = reader, .acknowledged = acknowledged};
   point_at_next(port);
   ports_.push_back(port);
-  for (Claim& claim : claims_)
-    if (claim.valid && claim.port == kNoPort && claim.frame.claim.id == id) return open(ports_.size() - 1, claim);
-  if (!runtime::lasts(id)) return;
+  if (!runtime::lasts(id)) {
+    for (Claim& claim : claims_)
+      if (claim.valid && claim.port == kNoPort && claim.frame.claim.id == id) return open(ports_.size() - 1, claim);
+    return;
+  }
   Port& lasting = ports_.back();
   lasting.opening = true;
   lasting.limit = ring.geometry.slots;
@@ -45,6 +47,7 @@ void Sender::add_port(runtime::PortId id, const Ring& ring, std::uint32_t reader
 // come to the same operation: then the port that had the number is about to be forgotten here too, and a claim for a
 // port that was claimed before waits for the port that this rank will add later.
 std::string Sender::on_claim(const Frame& frame) {
+  if (runtime::lasts(frame.claim.id)) return "it claimed port " + std::to_string(frame.claim.id) + ", which lasts";
   if (frame.port > claims_.size() || frame.port >= kMostClaims)
     return "it claimed port number " + std::to_string(frame.port) + " after " + std::to_string(claims_.size());
   if (frame.port == claims_.size()) claims_.emplace_back();
@@ -154,7 +157,6 @@ void Sender::push_opens() {
     if (!port.opening || count_ == kQueue) continue;
     port.opening = false;
     --opening_;
-    if (port.claimed) continue;  // meanwhile
     port.number = kOpened | opened_;
     Frame frame = control(FrameKind::open);
     frame.port = opened_++;

@@ -58,9 +58,9 @@ class Sender {
     bool acknowledged;
     bool claimed = false;
     bool opening = false;        // the peer is to be told that there is this port
-    std::uint32_t number = 0;    // the reader's, once it has claimed the port; of a lasting one, the writer's before
+    std::uint32_t number = 0;    // the reader's, once it has claimed the port; of a lasting one, our own
     std::uint64_t next = 0;      // message to queue
-    std::uint64_t limit = 0;     // first message without room at the reader; 0 until it has claimed the port
+    std::uint64_t limit = 0;     // first message without room at the reader; 0 while that has not claimed the port
     std::uint64_t expected = 0;  // stamp of `next`
     const std::atomic<std::uint64_t>* stamp = nullptr;  // where that will appear
 

@@ -51,9 +51,8 @@ enum class FrameKind : std::uint8_t {
 // Data frames carry the whole stamp, so that messages of one port may come over several sockets.
 //
 // A lasting port (src/runtime/ring.h) does not wait for its reader to ask, who may do so much later: its writer opens
-// it and sends as many messages as the ring has slots. The peer's side makes the ring when it hears of it and claims
-// nothing: data and credits go by the writer's number, marked by kOpened. Had the reader claimed the port before, it
-// takes what comes by that number, and says credits by its own.
+// it and sends as many messages as the ring has slots. The peer's side makes the ring when it hears of it, if it has
+// not yet. Nobody claims such a port; data and credits go by the writer's number, marked by kOpened.
 inline constexpr std::uint32_t kOpened = 1u << 31;
 
 struct Frame {
