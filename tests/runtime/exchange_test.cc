@@ -64,6 +64,19 @@ TEST_CASE("messages of a pair arrive in the order of its calls, whatever their s
       3,
       [&](Communicator& comm) {
         for (const bool receives_first : {false, true}) exchange_all_pairs(comm, sizes, receives_first, 1);
+        // One call here, many there.
+        if (comm.rank() == 2) return;
+        std::vector<Guarded> data;
+        std::vector<Transfer> sends;
+        for (std::size_t n = 0; n < sizes.size(); ++n) data.emplace_back(sizes[n]).fill(0, 1, n);
+        for (std::size_t n = 0; n < sizes.size(); ++n)
+          sends.push_back({Direction::send, data[n].data(), sizes[n], DataType::uint8, 1});
+        if (comm.rank() == 0) return comm.exchange(sends);
+        for (std::size_t n = 0; n < sizes.size(); ++n) {
+          Guarded in(sizes[n]);
+          comm.receive(in.data(), sizes[n], DataType::uint8, 0);
+          in.check(0, 1, n);
+        }
       },
       config_for(transport));
 }
@@ -122,11 +135,16 @@ TEST_CASE("small sends do not wait for their receives") {
             in.check(peer, comm.rank(), n);
           }
         }
-        exchange_all_pairs(comm, {100'000, 3});  // leaves credits where they were
-        out.fill(comm.rank(), comm.rank() ^ 1, 7);
-        comm.send(out.data(), size, DataType::uint8, comm.rank() ^ 1);
-        comm.receive(in.data(), size, DataType::uint8, comm.rank() ^ 1);
-        in.check(comm.rank() ^ 1, comm.rank(), 7);
+        exchange_all_pairs(comm, {600'000});  // a writer has been told that it may send as much, and no more
+        const int peer = comm.rank() ^ 1;
+        for (std::size_t n = 50; n < 52; ++n) {
+          out.fill(comm.rank(), peer, n);
+          comm.send(out.data(), size, DataType::uint8, peer);
+        }
+        for (std::size_t n = 50; n < 52; ++n) {
+          comm.receive(in.data(), size, DataType::uint8, peer);
+          in.check(peer, comm.rank(), n);
+        }
       },
       config_for(transport));
 }
