@@ -12,11 +12,13 @@ import tempfile
 import tree
 
 PUBLIC = "include/tutti/"
+PUBLIC_C = "include/nccl"
 ANYTHING = [""]
 
 # Folder (or file) -> what it may include, besides itself: prefixes of paths. The longest matching key counts.
 RULES = {
     PUBLIC: [],
+    PUBLIC_C: [],  # the C interface: headers of its own
     "src/base/": [PUBLIC],
     "src/topology/": [PUBLIC, "src/base/"],
     "src/schedule/": [PUBLIC, "src/base/", "src/topology/"],
@@ -25,6 +27,7 @@ RULES = {
     "src/runtime/": [PUBLIC, "src/base/", "src/topology/", "src/schedule/", "src/planner/", "src/simulator/"],
     "src/ddp/": [PUBLIC, "src/base/", "src/topology/", "src/schedule/", "src/planner/", "src/simulator/",
                  "src/runtime/"],
+    "src/nccl/": [PUBLIC, PUBLIC_C, "src/base/"],  # over the public C++ interface alone
     "src/tutti.cc": ANYTHING,  # the one file that names concrete transports and kernels
     "transport/": [PUBLIC, "src/base/", "src/runtime/"],
     "kernels/": [PUBLIC, "src/base/", "src/runtime/reducer.h", "src/schedule/step.h"],
@@ -53,7 +56,7 @@ def home_of(path):
 
 def included_path(name, bracket):
     """The path in the tree of an included header; None for headers of the system and of other projects."""
-    if name.startswith("tutti/"):
+    if name.startswith("tutti/") or re.fullmatch(r"nccl(_\w+)?\.h", name):
         return "include/" + name
     return name if bracket == '"' else None
 
@@ -111,6 +114,14 @@ def planted_cases():
     yield "kernels/host/a.cc", "src/schedule/step.h", True
     yield "kernels/host/a.cc", "src/schedule/b.h", False
     yield "include/tutti/a.h", "include/tutti/b.h", True
+    yield "include/nccl_a.h", "include/nccl.h", True
+    yield "include/nccl.h", "include/tutti/b.h", False
+    yield "src/nccl/a.cc", "include/nccl.h", True
+    yield "src/nccl/a.cc", "include/tutti/b.h", True
+    yield "src/nccl/a.cc", "src/base/b.h", True
+    yield "src/nccl/a.cc", "src/runtime/b.h", False
+    yield "src/runtime/a.cc", "src/nccl/b.h", False
+    yield "src/runtime/a.cc", "include/nccl.h", False
     yield "include/tutti/a.h", "src/base/b.h", False
     yield "examples/a.cc", "include/tutti/b.h", True
     yield "examples/a.cc", "src/base/b.h", False

@@ -1,0 +1,36 @@
+#include "src/nccl/arguments.h"
+
+#include <string>
+
+namespace tutti::nccl {
+
+DataType data_type(const Member& member, ncclDataType_t type) {
+  const auto number = static_cast<unsigned>(type);
+  if (number >= ncclNumTypes)
+    member.refuse("the datatype is " + std::to_string(static_cast<int>(type)) +
+                  "; valid: 0 (ncclInt8) to 11 (ncclFloat8e5m2)");
+  return static_cast<DataType>(number);
+}
+
+ReduceOp reduce_op(const Member& member, ncclRedOp_t op) {
+  const auto number = static_cast<unsigned>(op);
+  if (number >= ncclNumOps)
+    member.refuse("the op is " + std::to_string(static_cast<int>(op)) +
+                  "; valid: 0 (ncclSum) to 4 (ncclAvg), and what ncclRedOpCreatePreMulSum made for this communicator");
+  return static_cast<ReduceOp>(number);
+}
+
+int rank_within(const Member& member, const char* name, int rank) {
+  if (rank < 0 || rank >= member.size())
+    member.refuse("the " + std::string(name) + " is " + std::to_string(rank) + "; valid: 0 to " +
+                  std::to_string(member.size() - 1));
+  return rank;
+}
+
+void check_buffer(const Member& member, const char* name, const void* buffer, std::size_t count) {
+  if (buffer == nullptr && count > 0)
+    member.refuse(std::string(name) + " is NULL but the count is " + std::to_string(count) +
+                  "; a buffer may be NULL when the count is 0, and where this rank does not use it");
+}
+
+}  // namespace tutti::nccl

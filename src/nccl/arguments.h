@@ -1,0 +1,18 @@
+// Checks of single arguments. Each throws Error(invalid_argument) that names the rank, the value and the valid ones.
+#pragma once
+
+#include <cstddef>
+
+#include "nccl.h"
+#include "src/nccl/member.h"
+#include "tutti/types.h"
+
+namespace tutti::nccl {
+
+DataType data_type(const Member& member, ncclDataType_t type);
+ReduceOp reduce_op(const Member& member, ncclRedOp_t op);  // one of NCCL's own five
+int rank_within(const Member& member, const char* name, int rank);
+// A buffer may be null when there is nothing in it.
+void check_buffer(const Member& member, const char* name, const void* buffer, std::size_t count);
+
+}  // namespace tutti::nccl
