@@ -12,12 +12,20 @@ DataType data_type(const Member& member, ncclDataType_t type) {
   return static_cast<DataType>(number);
 }
 
-ReduceOp reduce_op(const Member& member, ncclRedOp_t op) {
+ReduceOp reduce_op(Member& member, ncclRedOp_t op, ncclDataType_t type) {
   const auto number = static_cast<unsigned>(op);
-  if (number >= ncclNumOps)
+  if (number < ncclNumOps) return static_cast<ReduceOp>(number);
+  const std::optional<Scaling> made = member.with_books([&](const Member::Books& books) -> std::optional<Scaling> {
+    const auto known = books.scalings.find(op);
+    return known == books.scalings.end() ? std::nullopt : std::optional(known->second);
+  });
+  if (!made)
     member.refuse("the op is " + std::to_string(static_cast<int>(op)) +
                   "; valid: 0 (ncclSum) to 4 (ncclAvg), and what ncclRedOpCreatePreMulSum made for this communicator");
-  return static_cast<ReduceOp>(number);
+  if (made->type != type)
+    member.refuse("the op was made for datatype " + std::to_string(made->type) + ", but the call's is " +
+                  std::to_string(type));
+  member.refuse_usage("sums of multiplied elements are not in this version yet");
 }
 
 int rank_within(const Member& member, const char* name, int rank) {

@@ -10,7 +10,8 @@
 namespace tutti::nccl {
 
 DataType data_type(const Member& member, ncclDataType_t type);
-ReduceOp reduce_op(const Member& member, ncclRedOp_t op);  // one of NCCL's own five
+// One of NCCL's own five, or one that was made for this communicator and data type.
+ReduceOp reduce_op(Member& member, ncclRedOp_t op, ncclDataType_t type);
 int rank_within(const Member& member, const char* name, int rank);
 // A buffer may be null when there is nothing in it.
 void check_buffer(const Member& member, const char* name, const void* buffer, std::size_t count);

@@ -26,9 +26,9 @@ bool has_root(Kind kind) {
   return kind == Kind::reduce || kind == Kind::broadcast || kind == Kind::gather || kind == Kind::scatter;
 }
 
-Call checked(const Member& member, const Given& given) {
+Call checked(Member& member, const Given& given) {
   Call call{given.kind, given.send, given.receive, given.count, data_type(member, given.type), ReduceOp::sum, 0};
-  if (reduces(given.kind)) call.op = reduce_op(member, given.op);
+  if (reduces(given.kind)) call.op = reduce_op(member, given.op, given.type);
   if (has_root(given.kind)) call.root = rank_within(member, "root", given.root);
   const bool at_root = !has_root(given.kind) || call.root == member.rank();
   const bool reads = at_root || given.kind == Kind::reduce || given.kind == Kind::gather;

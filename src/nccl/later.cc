@@ -27,7 +27,7 @@ using namespace tutti::nccl;  // NOLINT(google-build-using-namespace): the funct
 extern "C" {
 
 ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* uniqueId) {
-  const ncclResult_t checked = guarded({"ncclCommGetUniqueId", comm}, [&] { Use(comm)->parent(); });
+  const ncclResult_t checked = guarded({"ncclCommGetUniqueId", comm}, [&] { Use(comm)->quiet(); });
   return checked != ncclSuccess ? checked : pncclGetUniqueId(uniqueId);
 }
 TUTTI_NCCL_TWIN(ncclCommGetUniqueId);

@@ -60,7 +60,7 @@ ncclResult_t pncclCommFinalize(ncclComm_t comm) {
   return guarded_in_group({"ncclCommFinalize", comm}, [&] {
     {
       const Use use(comm);
-      use->parent();  // throws when it cannot be
+      use->quiet();  // throws when it cannot be
     }
     submit_ending([comm] { Use(comm)->finalize(); });
     return group_of_thread().depth > 0 ? ncclSuccess : Use(comm)->poll();

@@ -41,7 +41,7 @@ const Communicator& Member::connected() const {
 
 Communicator& Member::connected() { return const_cast<Communicator&>(std::as_const(*this).connected()); }
 
-Communicator& Member::parent() {
+Communicator& Member::quiet() {
   Communicator& communicator = connected();
   if (finalized_.load(std::memory_order_acquire))
     refuse_usage("the communicator was finalized; it can only be destroyed");
@@ -49,7 +49,7 @@ Communicator& Member::parent() {
 }
 
 Communicator& Member::usable() {
-  Communicator& communicator = parent();
+  Communicator& communicator = quiet();
   if (revoked_.load(std::memory_order_acquire))
     refuse_usage("the communicator was revoked; it can be split, shrunk, destroyed and aborted");
   return communicator;
@@ -89,23 +89,26 @@ void Member::end(Work& work) {
 }
 
 void Member::finalize() {
-  parent();
+  quiet();
   if (revoked_.load(std::memory_order_acquire)) refuse_usage("the communicator was revoked; destroy or abort it");
   finalized_.store(true, std::memory_order_release);
   if (settings_.blocking) complete();
 }
 
 void Member::revoke() {
-  Communicator& communicator = connected();
-  if (finalized_.load(std::memory_order_acquire))
-    refuse_usage("the communicator was finalized; it can only be destroyed");
+  quiet();
   revoked_.store(true, std::memory_order_release);
+  stop("ncclCommRevoke was called on " + who());
+}
+
+void Member::stop(const std::string& reason) {
+  Communicator& communicator = connected();
   bool kept = false;
   {
     const std::lock_guard lock(mutex_);
     kept = !kept_.empty();
   }
-  if (kept || operations_.load() != 0) communicator.abort("ncclCommRevoke was called on " + who());
+  if (kept || operations_.load() != 0) communicator.abort(reason);
 }
 
 void Member::abort(const std::string& reason) {

@@ -52,8 +52,8 @@ class Member {
 
   // The communicator, for an operation; throws while a job is in progress and after anything that ended its use.
   Communicator& usable();
-  // The same after a revocation too: for making new communicators of it.
-  Communicator& parent();
+  // The same after a revocation or a failure too: for making new communicators of it.
+  Communicator& quiet();
 
   // Marks an operation that somebody waits for.
   class InOperation {
@@ -74,6 +74,7 @@ class Member {
   void complete();  // waits for what was kept
   void finalize();
   void revoke();
+  void stop(const std::string& reason);  // aborts what is in progress, if anything is
   void abort(const std::string& reason);
 
   // The first that made it fail, or ncclSuccess.
