@@ -26,7 +26,7 @@ namespace tutti::nccl {
 // A collective or a message that was called in a group.
 struct Operation {
   ncclComm_t comm;
-  std::variant<Call, Message> what;
+  std::variant<CollectiveCall, Transfer> what;
 };
 
 // The making of a communicator.

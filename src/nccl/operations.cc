@@ -1,4 +1,4 @@
-// Collectives and messages: the second step of a group's end, and of a call that stands alone.
+// Collectives and transfers: the second step of a group's end, and of a call that stands alone.
 #include <chrono>
 #include <thread>
 
@@ -11,10 +11,10 @@ namespace {
 struct Part {
   Use use;  // outlives the mark
   std::unique_ptr<Member::InOperation> mark;
-  std::vector<Call> calls;
-  std::vector<Message> messages;
+  std::vector<CollectiveCall> calls;
+  std::vector<Transfer> transfers;
 
-  bool single() const { return calls.size() + (messages.empty() ? 0 : 1) == 1; }
+  bool single() const { return calls.size() + (transfers.empty() ? 0 : 1) == 1; }
 };
 
 std::vector<Part> parts_of(const std::vector<Operation>& operations) {
@@ -24,10 +24,10 @@ std::vector<Part> parts_of(const std::vector<Operation>& operations) {
     for (Part& known : parts)
       if (known.use.handle() == operation.comm) part = &known;
     if (part == nullptr) part = &parts.emplace_back(Part{Use(operation.comm), nullptr, {}, {}});
-    if (const Call* call = std::get_if<Call>(&operation.what))
+    if (const CollectiveCall* call = std::get_if<CollectiveCall>(&operation.what))
       part->calls.push_back(*call);
     else
-      part->messages.push_back(std::get<Message>(operation.what));
+      part->transfers.push_back(std::get<Transfer>(operation.what));
   }
   for (Part& part : parts) {
     part.use->usable();  // throws when it is not
@@ -63,23 +63,22 @@ class Outcome {
 void start(const Part& part, std::vector<Pending>& pending) {
   Member& member = *part.use;
   Communicator& communicator = member.usable();
-  const auto hold = [&](std::optional<Work> work) {
-    if (!work) return;
+  const auto hold = [&](Work work) {
     if (member.settings().blocking)
-      pending.push_back({&member, std::move(*work)});
+      pending.push_back({&member, std::move(work)});
     else
-      member.keep(std::move(*work));
+      member.keep(std::move(work));
   };
-  for (const Call& call : part.calls) hold(nccl::start(communicator, call));
-  if (!part.messages.empty()) hold(nccl::start(communicator, part.messages));
+  for (const CollectiveCall& call : part.calls) hold(communicator.start(call));
+  if (!part.transfers.empty()) hold(communicator.exchange_async(part.transfers));
 }
 
 void run_single(const Part& part) {
   Communicator& communicator = part.use->usable();
-  if (part.messages.empty())
+  if (part.transfers.empty())
     run(communicator, part.calls.front());
   else
-    run(communicator, part.messages);
+    run(communicator, std::span(part.transfers));
 }
 
 // Ranks of one communicator may be among them, and need each other: all are looked at by turns, and with every turn
@@ -129,7 +128,7 @@ double predicted_us(const std::vector<Operation>& operations) {
   double longest = 0;  // communicators run side by side
   for (const Part& part : parts_of(operations)) {
     double sum = 0;
-    for (const Call& call : part.calls) sum += nccl::predicted_us(part.use->usable(), call);
+    for (const CollectiveCall& call : part.calls) sum += nccl::predicted_us(part.use->usable(), call);
     longest = std::max(longest, sum);
   }
   return longest;
