@@ -67,9 +67,9 @@ Plan make_plan(std::shared_ptr<const schedule::Schedule> schedule, std::uint32_t
 std::uint64_t hash_of(const schedule::Schedule& schedule) {
   Hash hash;
   hash.add(schedule.name);
-  for (const std::int32_t fact :
-       {static_cast<std::int32_t>(schedule.collective), schedule.ranks, schedule.root, schedule.input_blocks,
-        schedule.output_blocks, schedule.input_chunks, schedule.output_chunks, schedule.scratch_chunks})
+  for (const std::int32_t fact : {static_cast<std::int32_t>(schedule.collective), schedule.ranks, schedule.root,
+                                  schedule.input_blocks, schedule.output_blocks, schedule.scratch_blocks,
+                                  schedule.input_chunks, schedule.output_chunks, schedule.scratch_chunks})
     hash.add(fact);
   hash.add(schedule.direct);
   for (const schedule::Port& port : schedule.ports) {

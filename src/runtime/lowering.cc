@@ -29,7 +29,7 @@ class Lowering {
   CompiledProgram run() {
     out_.shape[0] = {schedule_.input_blocks, schedule_.input_chunks / schedule_.input_blocks};
     out_.shape[1] = {schedule_.output_blocks, schedule_.output_chunks / schedule_.output_blocks};
-    out_.shape[2] = {1, schedule_.scratch_chunks};
+    out_.shape[2] = {schedule_.scratch_blocks, schedule_.scratch_chunks / schedule_.scratch_blocks};
     for (const schedule::Lane& lane : schedule_.programs.at(static_cast<std::size_t>(rank_)).lanes) {
       out_.lane_begin.push_back(static_cast<std::uint32_t>(out_.steps.size()));
       for (const Step& step : lane) add(step);
@@ -109,14 +109,14 @@ class Lowering {
             const bool mine =
                 reader == rank_ || schedule_.ports[static_cast<std::size_t>(operand.index)].writer == rank_;
             if (!mine) continue;
-            const bool placeable = schedule::can_place(step) && step.out.front().buffer == schedule::Buffer::output;
+            const bool placeable = schedule::can_place(step);
             stored_[{operand.index, reader}].push_back(placeable ? step.out.front().index : -1);
           }
     }
   }
 
   void add_direct(const Step& step, int port, CompiledStep& compiled) {
-    compiled.lends = schedule::can_lend(step) && step.in.front().buffer != schedule::Buffer::scratch;
+    compiled.lends = schedule::can_lend(step);
     PortEnd& end = out_.sends[static_cast<std::size_t>(compiled.send)];
     const std::size_t message = sent_[port]++;
     const auto begin = static_cast<std::int32_t>(out_.places.size());

@@ -148,7 +148,8 @@ void Runner::prepare_anew(Operation& op) {
   call.flags = station_.arena != nullptr ? &station_.arena->view().direct() : nullptr;
   const int outputs = schedule::traits_of(request.collective).output_at_root ? 1 : station_.local_size;
   call.streaming = call.output_bytes * static_cast<std::size_t>(outputs) >= kStreamingBytes;
-  if (plan.schedule->scratch_chunks > 0) call.scratch = scratch(request.count * call.element_bytes);
+  if (schedule.scratch_chunks > 0)
+    call.scratch = scratch(request.count * call.element_bytes * static_cast<std::size_t>(schedule.scratch_blocks));
 }
 
 // Where peers find the call's buffers.

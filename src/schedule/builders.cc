@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "src/schedule/halving.h"
+
 namespace tutti::schedule {
 namespace {
 
@@ -64,6 +66,66 @@ constexpr Cost kRingReduceScatter{[](int n) { return n - 1; }, share_of_others, 
 
 constexpr Cost kOneshotReduceScatter{one_round, share_of_others, share_of_others, share_of_others, once};
 
+// What the busiest rank moves, by what each rank moves at each of its splits, in blocks.
+template <class OfSplit>
+double busiest(int n, OfSplit blocks) {
+  int most = 0;
+  for (int rank = 0; rank < n; ++rank) {
+    int sum = 0;
+    for (const Split& split : splits_of(rank, n)) sum += blocks(split, rank);
+    most = std::max(most, sum);
+  }
+  return static_cast<double>(most) / n;
+}
+int own_half(const Split& split, int rank) {
+  return rank < split.middle ? split.middle - split.begin : split.end - split.middle;
+}
+int partners(const Split& split, int rank) { return static_cast<int>(split.partners_of(rank).size()); }
+
+double halving_sent(int n) {
+  return busiest(n, [](const Split& split, int rank) { return split.end - split.begin - own_half(split, rank); });
+}
+double halving_received(int n) {
+  return busiest(n, [](const Split& split, int rank) { return own_half(split, rank) * partners(split, rank); });
+}
+double halving_reduced(int n) {
+  return busiest(n, [](const Split& split, int rank) {
+    const int others = partners(split, rank);
+    return others > 0 ? own_half(split, rank) * (1 + others) : 0;
+  });
+}
+double doubling_published(int n) {
+  return busiest(n, [](const Split& split, int rank) { return partners(split, rank) > 0 ? own_half(split, rank) : 0; });
+}
+
+// The longest chain of messages, split by split. Who takes nothing at one has nothing to wait for at the next, so that
+// there are sometimes fewer than splits.
+int split_rounds(int n, bool halving) {
+  std::vector<std::vector<Split>> splits;
+  for (int rank = 0; rank < n; ++rank) splits.push_back(splits_of(rank, n));
+  const std::size_t depths = splits[0].size();
+  std::vector<int> chain(splits.size());  // of each rank, before the splits of a depth
+  for (std::size_t turn = 0; turn < depths; ++turn) {
+    const std::size_t depth = halving ? turn : depths - 1 - turn;
+    std::vector<int> next = chain;
+    for (std::size_t rank = 0; rank < splits.size(); ++rank) {
+      if (depth >= splits[rank].size()) continue;
+      const auto partner = static_cast<std::size_t>(splits[rank][depth].partner(static_cast<int>(rank)));
+      int& reached = next[halving ? partner : rank];
+      reached = std::max(reached, chain[halving ? rank : partner] + 1);
+    }
+    chain = std::move(next);
+  }
+  return *std::max_element(chain.begin(), chain.end());
+}
+int halving_rounds(int n) { return split_rounds(n, true); }
+int doubling_rounds(int n) { return split_rounds(n, false); }
+
+constexpr Cost kHalvingReduceScatter{halving_rounds, halving_sent, halving_sent, halving_received, halving_reduced};
+
+// Who receives from several in the one sends to them in the other.
+constexpr Cost kDoublingAllGather{doubling_rounds, doubling_published, halving_received, halving_sent, nothing};
+
 constexpr Cost kOneshotAllToAll{one_round, share_of_others, share_of_others, share_of_others, nothing};
 
 constexpr Cost kOneshotGather{one_round, share_of_one, share_of_one, share_of_others, nothing};
@@ -98,6 +160,8 @@ constexpr Builder kBuilders[] = {
      "blocks travel around a ring; P - 1 rounds between neighbours only", kRingAllGather},
     {"oneshot", Collective::all_gather, build_oneshot_all_gather, 2, false,
      "every rank writes its block once, everybody reads it; one round", kOneshotAllGather},
+    {"doubling", Collective::all_gather, build_doubling_all_gather, 1, false,
+     "halves exchange all they have, ever larger ones; log2 P rounds, for any number of ranks", kDoublingAllGather},
     {"oneshot", Collective::barrier, build_oneshot_barrier, 2, false, "every rank tells every other; one round",
      kOneshotBarrier},
     {"tree", Collective::barrier, build_tree_barrier, 1, false,
@@ -112,6 +176,9 @@ constexpr Builder kBuilders[] = {
      "partial results travel around a ring; P - 1 rounds between neighbours only", kRingReduceScatter},
     {"oneshot", Collective::reduce_scatter, build_oneshot_reduce_scatter, 1, false,
      "every rank sends every other its block; one round", kOneshotReduceScatter},
+    {"halving", Collective::reduce_scatter, build_halving_reduce_scatter, 1, false,
+     "halves exchange what the other needs, ever smaller ones; log2 P rounds, for any number of ranks",
+     kHalvingReduceScatter},
     {"oneshot", Collective::all_to_all, build_oneshot_all_to_all, 1, false,
      "every rank sends every other its block; one round", kOneshotAllToAll},
     {"oneshot", Collective::gather, build_oneshot_gather, 1, true, "everybody sends its block to the root; one round",

@@ -10,9 +10,9 @@ namespace tutti::schedule {
 MessageShape::MessageShape(const Schedule& schedule) {
   blocks = std::max({schedule.input_blocks, schedule.output_blocks, 1});
   block_chunks = std::numeric_limits<std::int32_t>::max();
-  for (const std::int32_t chunks :
-       {schedule.input_chunks / std::max(schedule.input_blocks, 1),
-        schedule.output_chunks / std::max(schedule.output_blocks, 1), schedule.scratch_chunks})
+  for (const std::int32_t chunks : {schedule.input_chunks / std::max(schedule.input_blocks, 1),
+                                    schedule.output_chunks / std::max(schedule.output_blocks, 1),
+                                    schedule.scratch_chunks / std::max(schedule.scratch_blocks, 1)})
     if (chunks > 0) block_chunks = std::min(block_chunks, chunks);
   for (const auto& program : schedule.programs)
     for (const auto& lane : program.lanes)

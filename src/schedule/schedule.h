@@ -50,9 +50,10 @@ struct Schedule {
   std::int32_t ranks = 1;
   std::int32_t root = 0;  // of rooted collectives
   // Input and output are made of blocks of `count` elements, one or as many as there are ranks (collectives.h); each
-  // block is cut into C / blocks chunks by src/schedule/partition.h. Scratch is cut like one block.
+  // block is cut into C / blocks chunks by src/schedule/partition.h, and so is scratch, if there is any.
   std::int32_t input_blocks = 1;
   std::int32_t output_blocks = 1;
+  std::int32_t scratch_blocks = 1;
   std::int32_t input_chunks = 1;  // C of each buffer
   std::int32_t output_chunks = 1;
   std::int32_t scratch_chunks = 0;

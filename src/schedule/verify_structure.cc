@@ -37,9 +37,13 @@ Maybe check_frame(const Schedule& s) {
       s.output_chunks != static_cast<std::int64_t>(per_block) * outs)
     return schedule_fault("cuts the input into " + to_string(s.input_chunks) + " chunks and the output into " +
                           to_string(s.output_chunks) + "; every block must have the same number, at least 1");
-  if (s.scratch_chunks != 0 && s.scratch_chunks != per_block)
+  if (s.scratch_blocks < 1 || s.scratch_blocks > s.ranks)
+    return schedule_fault("has " + to_string(s.scratch_blocks) + " scratch blocks; valid are 1 to " +
+                          to_string(s.ranks) + ", as many as there are ranks");
+  if (s.scratch_chunks != 0 && s.scratch_chunks != static_cast<std::int64_t>(per_block) * s.scratch_blocks)
     return schedule_fault("cuts scratch into " + to_string(s.scratch_chunks) + " chunks; valid are none or " +
-                          to_string(per_block) + ", as many as a block has");
+                          to_string(per_block) + " for each of its " + to_string(s.scratch_blocks) +
+                          (s.scratch_blocks == 1 ? " block" : " blocks"));
   return {};
 }
 

@@ -59,7 +59,8 @@ class Slicer {
       switch (buffer) {
         case Buffer::input: return {index, std::max(1, schedule.input_chunks / std::max(1, schedule.input_blocks))};
         case Buffer::output: return {index, std::max(1, schedule.output_chunks / std::max(1, schedule.output_blocks))};
-        case Buffer::scratch: return {index, std::max(1, schedule.scratch_chunks)};
+        case Buffer::scratch:
+          return {index, std::max(1, schedule.scratch_chunks / std::max(1, schedule.scratch_blocks))};
       }
       return {};
     };

@@ -9,6 +9,7 @@
 #include "src/planner/forced.h"
 #include "src/planner/geometry.h"
 #include "src/planner/size_class.h"
+#include "src/schedule/collectives.h"
 #include "src/schedule/verifier.h"
 #include "tests/planner/planner_support.h"
 #include "tutti/error.h"
@@ -73,8 +74,9 @@ TEST_CASE("references stay valid") {
 TEST_CASE("every candidate is a schedule that the verifier accepts with its slots") {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     Planner planner(world_of(ranks));
-    for (const Collective collective :
-         {Collective::all_reduce, Collective::broadcast, Collective::all_gather, Collective::barrier})
+    for (const Collective collective : {Collective::all_reduce, Collective::broadcast, Collective::all_gather,
+                                        Collective::barrier, Collective::reduce, Collective::reduce_scatter,
+                                        Collective::all_to_all, Collective::gather, Collective::scatter})
       for (const std::size_t bytes : {std::size_t{64}, std::size_t{100000}, std::size_t{1} << 24}) {
         const std::size_t count = collective == Collective::barrier ? 0 : bytes / 4;
         const auto candidates = planner.candidates(collective, DataType::float32, ReduceOp::sum, ranks - 1, count);
@@ -91,7 +93,7 @@ TEST_CASE("every candidate is a schedule that the verifier accepts with its slot
         CHECK(plan.schedule->name == candidates.front().algorithm);
         CHECK(plan.predicted_us == candidates.front().predicted_us);
         CHECK(plan.runner_up == (candidates.size() > 1 ? candidates[1].algorithm : ""));
-        CHECK(plan.schedule->root == (collective == Collective::broadcast ? ranks - 1 : 0));
+        CHECK(plan.schedule->root == (schedule::traits_of(collective).rooted() ? ranks - 1 : 0));
       }
   }
 }
@@ -258,7 +260,7 @@ TEST_CASE("unknown names are errors that list the valid ones and change nothing"
   Planner planner(world_of(4));
   planner.force("tree");
   for (const char* name : {"rin", "ringg", "foo", "ring,", ",", "ring;tree", "^", "^foo", " ", "ring,,tree", "\xff\xfe",
-                           "^ring,tree,oneshot,twoshot,halving_doubling"}) {
+                           "^ring,tree,oneshot,twoshot,halving_doubling,chain,halving,doubling"}) {
     check_mentions(message_of([&] { planner.force(name); }),
                    {"TUTTI_ALGO", "ring", "tree", "oneshot", "twoshot", "halving_doubling"});
     CHECK(all_reduce(planner, 8).schedule->name == "tree");

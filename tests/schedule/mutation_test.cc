@@ -133,8 +133,9 @@ class Mutator {
     });
     Step& step = steps[static_cast<std::size_t>(at)];
     if (shift || step.out.size() != 1 || step.out[0].kind != Destination::Kind::local || step.in.empty()) return;
-    s.scratch_chunks = s.input_chunks;
-    const int chunk = step.out[0].index % s.input_chunks;
+    const int per_block = s.input_chunks / s.input_blocks;
+    if (s.scratch_chunks == 0) s.scratch_chunks = per_block;
+    const int chunk = step.out[0].index % per_block;
     Step copy{.in = {Operand::local(Buffer::scratch, chunk)}, .out = step.out, .chunks = step.chunks};
     step.out[0] = Destination::local(Buffer::scratch, chunk);
     if (chance(2)) {

@@ -30,7 +30,7 @@ void ScheduleFlags::add_algorithm(CLI::App& command, bool several) {
 void ScheduleFlags::add_world(CLI::App& command) {
   command.add_option("--ranks,-n", ranks, "number of ranks")->required();
   command.add_option("--collective", collective, names_of<Collective>(kCollectives))->capture_default_str();
-  command.add_option("--root", root, "root of a broadcast")->capture_default_str();
+  command.add_option("--root", root, "root of a collective that has one")->capture_default_str();
 }
 
 void ScheduleFlags::add_lanes(CLI::App& command) {
@@ -38,7 +38,7 @@ void ScheduleFlags::add_lanes(CLI::App& command) {
 }
 
 void ScheduleFlags::add_size(CLI::App& command, bool required) {
-  command.add_option("--size", size, "bytes of the call, as 64K or 1M (of one rank's block in all_gather)")
+  command.add_option("--size", size, "bytes of the call, as 64K or 1M (of one block where there is one for every rank)")
       ->required(required);
   command.add_option("--type", type, "type of the elements: " + names_of<DataType>(kDataTypes))->capture_default_str();
 }
