@@ -23,6 +23,12 @@ struct Integer {
   static constexpr bool kFloat = false;
 };
 
+// A byte that is 0 or 1.
+struct Boolean {
+  using Storage = std::uint8_t;
+  static constexpr bool kFloat = false;
+};
+
 // Formats that C++ knows.
 template <class T, class BitsOf, int kPrecisionBits, int kMinimum, int kMaximum>
 struct NativeFloat {
@@ -109,10 +115,13 @@ decltype(auto) with_format(DataType type, F&& f) {
   switch (type) {
     case DataType::int8: return f.template operator()<Integer<std::int8_t>>();
     case DataType::uint8: return f.template operator()<Integer<std::uint8_t>>();
+    case DataType::int16: return f.template operator()<Integer<std::int16_t>>();
+    case DataType::uint16: return f.template operator()<Integer<std::uint16_t>>();
     case DataType::int32: return f.template operator()<Integer<std::int32_t>>();
     case DataType::uint32: return f.template operator()<Integer<std::uint32_t>>();
     case DataType::int64: return f.template operator()<Integer<std::int64_t>>();
     case DataType::uint64: return f.template operator()<Integer<std::uint64_t>>();
+    case DataType::boolean: return f.template operator()<Boolean>();
     case DataType::float16: return f.template operator()<Float16>();
     case DataType::float32: return f.template operator()<Float32>();
     case DataType::float64: return f.template operator()<Float64>();

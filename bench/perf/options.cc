@@ -1,6 +1,7 @@
 #include "bench/perf/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 
 #include "src/base/env.h"
@@ -52,24 +53,30 @@ void add_sizes(CLI::App& app, Options& o, bool& factor_given) {
        });
 }
 
+// The value that was found by its name, or every value for "all".
+template <class Value, int kCount>
+std::vector<Value> one_or_all(const char* option, const std::string& text, std::optional<Value> found) {
+  if (found) return {*found};
+  std::vector<Value> all;
+  std::vector<std::string> names;
+  for (int i = 0; i < kCount; ++i) {
+    all.push_back(static_cast<Value>(i));
+    names.emplace_back(name_of(all.back()));
+  }
+  names.emplace_back("all");
+  const std::string name = base::parse_choice(option, text, names);
+  if (name == "all") return all;
+  return {all[static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin())]};
+}
+
 void add_operation(CLI::App& app, Options& o) {
-  flag(app, "-o,--op", "OP", "sum, prod, min, max, avg or all (sum)", [&o](const std::string& text) {
-    const std::string name = base::parse_choice("-o", text, {"sum", "prod", "min", "max", "avg", "all"});
-    o.ops = name == "all" ? std::vector{ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min, ReduceOp::avg}
-                          : std::vector{*reduce_op_from_name(name)};
-  });
-  flag(app, "-d,--datatype", "TYPE", "int8, ..., half, float, double, bfloat16, f8e4m3, f8e5m2 or all (float)",
+  flag(app, "-o,--op", "OP", "sum, prod, min, max, avg, mulsum, bit_and, bit_or, bit_xor or all (sum)",
        [&o](const std::string& text) {
-         std::vector<DataType> all;
-         std::vector<std::string> names;
-         for (int i = 0; i < kDataTypes; ++i) {
-           all.push_back(static_cast<DataType>(i));
-           names.emplace_back(name_of(all.back()));
-         }
-         names.emplace_back("all");
-         if (const auto type = data_type_from_name(text)) return void(o.types = {*type});
-         const std::string name = base::parse_choice("-d", text, names);
-         o.types = name == "all" ? all : std::vector{*data_type_from_name(name)};
+         o.ops = one_or_all<ReduceOp, kReduceOps>("-o", text, reduce_op_from_name(text));
+       });
+  flag(app, "-d,--datatype", "TYPE", "int8, ..., half, float, double, bfloat16, f8e4m3, f8e5m2, bool or all (float)",
+       [&o](const std::string& text) {
+         o.types = one_or_all<DataType, kDataTypes>("-d", text, data_type_from_name(text));
        });
   flag(app, "-r,--root", "RANK", "root rank or all; collectives without a root ignore it (0)",
        [&o](const std::string& text) {

@@ -1,7 +1,7 @@
 // Why every partial reduction, in any order, is exact.
 //
 // Integers wrap around: addition and multiplication modulo 2^bits are associative whatever the values.
-// min and max do not round.
+// min and max do not round, and what works bit by bit does not either.
 //
 // Float sum. With precision p every integer up to 2^p is exact, and so is its product with a power of two. Rank r adds
 // k_r * 2^s, where k_r is a whole number other than 0 and the scale 2^s is common to all ranks at one index. Of n
@@ -18,6 +18,8 @@
 // When odd > 2^p (float8 with 9, 11, 17 ranks, ...) one rank alone adds k * 2^s, k < 2^p, at an index, and the result
 // is k * 2^s / n rounded to nearest. It cannot be a tie: a tie has p + 1 significant bits, and k * 2^j = n * tie would
 // make odd divide k < odd.
+//
+// Float mulsum. As sum, with half as much for all |k_r| together, since factors are 1 and 2.
 //
 // Float prod. Rank r multiplies by +-2^e_r, one rank per index also by a mantissa of p bits; the |e_r| of all ranks
 // add up to at most the budget that keeps every partial product a normal number.
@@ -88,7 +90,7 @@ struct Budget {
     }
     const std::int64_t whole = std::int64_t{1} << F::kPrecision;
     int low = F::kMinExponent, high = F::kMaxExponent - F::kPrecision;
-    std::int64_t total = whole;
+    std::int64_t total = p.op == ReduceOp::premul_sum ? whole / 2 : whole;
     if (p.op == ReduceOp::avg) {
       one_sign = true;
       total = whole / (ranks >> trailing_zeros(ranks));
@@ -178,7 +180,8 @@ void float_reduced(const Pattern& p, std::size_t begin, std::size_t count, typen
     std::int64_t sum = 0;
     for (int a = 0; a < budget.active; ++a) {
       const int r = c.first + a < p.ranks ? c.first + a : c.first + a - p.ranks;
-      sum += budget.whole(streams[static_cast<std::size_t>(r)].at(begin + i), c);
+      const std::int64_t k = budget.whole(streams[static_cast<std::size_t>(r)].at(begin + i), c);
+      sum += p.op == ReduceOp::premul_sum ? k * multiplier(r) : k;
     }
     const double value = static_cast<double>(sum) * c.scale;
     out[i] = F::encode(budget.single ? value / p.ranks : value);
@@ -186,7 +189,28 @@ void float_reduced(const Pattern& p, std::size_t begin, std::size_t count, typen
 }
 
 std::uint64_t integer_value(const Pattern& p, std::uint64_t word) {
-  return p.op == ReduceOp::prod ? word | 1 : word;  // odd factors: a product never sticks at 0
+  if (p.op == ReduceOp::prod) return word | 1;  // odd factors: a product never sticks at 0
+  if (p.op != ReduceOp::bit_and && p.op != ReduceOp::bit_or) return word;
+  // About one rank has another bit than the rest: else hardly any bit of the result would be 1, or 0.
+  std::uint64_t rare = word;
+  for (unsigned more = std::bit_width(static_cast<unsigned>(p.ranks)); more > 2; --more) rare &= word = mix(word);
+  return p.op == ReduceOp::bit_or ? rare : ~rare;
+}
+
+template <class T>
+T reduce_integers(ReduceOp op, T a, T b) {
+  switch (op) {
+    case ReduceOp::min: return std::min(a, b);
+    case ReduceOp::max: return std::max(a, b);
+    case ReduceOp::bit_and: return static_cast<T>(a & b);
+    case ReduceOp::bit_or: return static_cast<T>(a | b);
+    case ReduceOp::bit_xor: return static_cast<T>(a ^ b);
+    case ReduceOp::prod: return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+    case ReduceOp::sum:
+    case ReduceOp::avg:
+    case ReduceOp::premul_sum: break;
+  }
+  return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
 template <class T>
@@ -194,24 +218,35 @@ void integer_reduced(const Pattern& p, std::size_t begin, std::size_t count, T* 
   std::vector<Stream> streams;
   for (int r = 0; r < p.ranks; ++r) streams.emplace_back(p.seed, r);
   for (std::size_t i = 0; i < count; ++i) {
-    std::uint64_t wrapped = integer_value(p, streams[0].at(begin + i));
-    T best = static_cast<T>(wrapped);
-    for (int r = 1; r < p.ranks; ++r) {
-      const std::uint64_t next = integer_value(p, streams[static_cast<std::size_t>(r)].at(begin + i));
-      if (p.op == ReduceOp::prod)
-        wrapped *= next;
-      else
-        wrapped += next;
-      best = p.op == ReduceOp::min ? std::min(best, static_cast<T>(next)) : std::max(best, static_cast<T>(next));
+    T result{};
+    for (int r = 0; r < p.ranks; ++r) {
+      std::uint64_t word = integer_value(p, streams[static_cast<std::size_t>(r)].at(begin + i));
+      if (p.op == ReduceOp::premul_sum) word *= static_cast<std::uint64_t>(multiplier(r));
+      result = r == 0 ? static_cast<T>(word) : reduce_integers(p.op, result, static_cast<T>(word));
     }
-    if (p.op == ReduceOp::min || p.op == ReduceOp::max)
-      out[i] = best;
-    else if (p.op == ReduceOp::avg)
-      out[i] =
-          static_cast<T>(static_cast<T>(wrapped) /
-                         static_cast<std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>(p.ranks));
-    else
-      out[i] = static_cast<T>(wrapped);
+    using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+    out[i] = p.op == ReduceOp::avg ? static_cast<T>(result / static_cast<Wide>(p.ranks)) : result;
+  }
+}
+
+// One rank in `ranks` differs from the others, for "and" as for "or": else hardly any result would be 1, or 0.
+bool boolean_value(const Pattern& p, std::uint64_t word) {
+  const bool rare = below(word, static_cast<std::uint64_t>(p.ranks)) == 0;
+  const bool conjunction = p.op == ReduceOp::prod || p.op == ReduceOp::min || p.op == ReduceOp::bit_and;
+  return p.op == ReduceOp::bit_xor ? (word & 1) != 0 : rare != conjunction;
+}
+
+void boolean_reduced(const Pattern& p, std::size_t begin, std::size_t count, std::uint8_t* out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    int ones = 0;
+    for (int r = 0; r < p.ranks; ++r) ones += boolean_value(p, Stream(p.seed, r).at(begin + i)) ? 1 : 0;
+    switch (p.op) {
+      case ReduceOp::prod:
+      case ReduceOp::min:
+      case ReduceOp::bit_and: out[i] = ones == p.ranks; break;
+      case ReduceOp::bit_xor: out[i] = ones % 2 == 1; break;
+      default: out[i] = ones > 0;
+    }
   }
 }
 
@@ -266,11 +301,26 @@ Mismatch check(DataType type, const void* data, std::size_t count, std::uint64_t
 
 }  // namespace
 
+int multiplier(int rank) { return 1 + rank % 2; }
+
+Factor factor_of(DataType type, int rank) {
+  return with_format(type, [&]<class F>() -> Factor {
+    using T = typename F::Storage;
+    if constexpr (!F::kFloat || std::is_same_v<T, double>)
+      return static_cast<T>(multiplier(rank));
+    else
+      return static_cast<float>(multiplier(rank));
+  });
+}
+
 void fill_input(const Pattern& p, int rank, std::size_t begin, std::size_t count, void* data) {
   with_format(p.type, [&]<class F>() {
     auto* out = static_cast<typename F::Storage*>(data);
     if constexpr (F::kFloat) {
       float_input<F>(p, rank, begin, count, out);
+    } else if constexpr (std::is_same_v<F, Boolean>) {
+      const Stream own(p.seed, rank);
+      for (std::size_t i = 0; i < count; ++i) out[i] = boolean_value(p, own.at(begin + i));
     } else {
       const Stream own(p.seed, rank);
       for (std::size_t i = 0; i < count; ++i)
@@ -284,6 +334,8 @@ void fill_reduced(const Pattern& p, std::size_t begin, std::size_t count, void* 
     auto* out = static_cast<typename F::Storage*>(data);
     if constexpr (F::kFloat)
       float_reduced<F>(p, begin, count, out);
+    else if constexpr (std::is_same_v<F, Boolean>)
+      boolean_reduced(p, begin, count, out);
     else
       integer_reduced(p, begin, count, out);
   });

@@ -20,6 +20,10 @@ struct Pattern {
   std::uint64_t seed = 0;
 };
 
+// What mulsum (ReduceOp::premul_sum) multiplies a rank's input by: as a number, and as the library takes it.
+int multiplier(int rank);
+Factor factor_of(DataType type, int rank);
+
 // Elements [begin, begin + count) of what `rank` contributes.
 void fill_input(const Pattern& pattern, int rank, std::size_t begin, std::size_t count, void* data);
 

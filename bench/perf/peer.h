@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/perf/pattern.h"
 #include "tutti/communicator.h"
 #include "tutti/types.h"
 
@@ -21,6 +22,7 @@ class Peer {
   // all[r * count + i] = mine[i] of rank r, for the harness's own figures.
   virtual void gather(const double* mine, std::size_t count, double* all) = 0;
 
+  // premul_sum: with factor_of() this rank.
   virtual void all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) = 0;
   virtual void start_all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) = 0;
   // Waits for everything started.
@@ -44,10 +46,14 @@ class CommunicatorPeer final : public Peer {
     communicator_.all_gather(mine, all, count, DataType::float64);
   }
   void all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) override {
+    if (op == ReduceOp::premul_sum)
+      return communicator_.all_reduce(input, output, count, type, factor_of(type, rank()));
     communicator_.all_reduce(input, output, count, type, op);
   }
   void start_all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) override {
-    started_.push_back(communicator_.all_reduce_async(input, output, count, type, op));
+    started_.push_back(op == ReduceOp::premul_sum
+                           ? communicator_.all_reduce_async(input, output, count, type, factor_of(type, rank()))
+                           : communicator_.all_reduce_async(input, output, count, type, op));
   }
   void finish() override {
     for (Work& work : started_) work.wait();

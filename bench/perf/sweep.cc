@@ -77,13 +77,15 @@ std::vector<int> roots(const CollectiveUnderTest& collective, const Options& opt
   return all;
 }
 
-// The rows of one cycle, in nccl-tests' order: types, ops, roots, sizes.
+// The rows of one cycle, in nccl-tests' order: types, ops, roots, sizes. An op is left out for types it cannot reduce.
 std::vector<RowSpec> rows(const CollectiveUnderTest& collective, const Options& options, int ranks) {
   std::vector<RowSpec> list;
   for (const DataType type : options.types)
-    for (const ReduceOp op : collective.reduces() ? options.ops : std::vector{ReduceOp::sum})
+    for (const ReduceOp op : collective.reduces() ? options.ops : std::vector{ReduceOp::sum}) {
+      if (!can_reduce(type, op)) continue;
       for (const int root : roots(collective, options, ranks))
         for (const std::size_t size : sizes(options)) list.push_back({size / size_of(type), type, op, root});
+    }
   return list;
 }
 
@@ -95,6 +97,13 @@ void check_job(Peer& peer, const CollectiveUnderTest& collective, const Options&
       throw Error(ErrorCode::invalid_argument, "-r is '" + std::to_string(root) + "'; valid for " +
                                                    std::to_string(peer.size()) + " ranks: 0 to " +
                                                    std::to_string(peer.size() - 1) + ", all");
+  const bool some_op = std::any_of(options.ops.begin(), options.ops.end(), [&](ReduceOp op) {
+    return std::any_of(options.types.begin(), options.types.end(), [&](DataType type) { return can_reduce(type, op); });
+  });
+  if (collective.reduces() && !some_op)
+    throw Error(ErrorCode::invalid_argument,
+                "-o is '" + std::string(name_of(options.ops.front())) + "'; valid for elements of type " +
+                    std::string(name_of(options.types.front())) + ": " + valid_ops(options.types.front()));
   if (!options.algorithm.empty()) {
     base::parse_choice("--algo", options.algorithm, peer.algorithms(collective.collective()));
     peer.force_algorithm(options.algorithm);

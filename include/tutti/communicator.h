@@ -69,6 +69,7 @@ struct CollectiveCall {
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
   int root = 0;
+  std::optional<Factor> factor{};  // of ReduceOp::premul_sum; this rank's own, ranks need not agree
 };
 
 // A call in progress. Movable, owns the operation: the destructor waits for it (and swallows its error). One that holds
@@ -114,6 +115,9 @@ class Communicator {
   // output[i] = op over all ranks of input[i]. input == output is allowed, any other overlap is not.
   void all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op = ReduceOp::sum);
   Work all_reduce_async(const void* input, void* output, std::size_t count, DataType type, ReduceOp op = ReduceOp::sum);
+  // output[i] = sum over all ranks of input[i] * that rank's factor (ReduceOp::premul_sum). Factors need not be equal.
+  void all_reduce(const void* input, void* output, std::size_t count, DataType type, Factor factor);
+  Work all_reduce_async(const void* input, void* output, std::size_t count, DataType type, Factor factor);
   // data of `root` to every rank.
   void broadcast(void* data, std::size_t count, DataType type, int root);
   // output[r * count + i] = input[i] of rank r. input == output + rank * count is allowed (in place).

@@ -1,7 +1,7 @@
-// How each DataType is held while it is reduced, and the four operations on it.
+// How each DataType is held while it is reduced, and the operations on it.
 //   Stored: a vector of elements as they lie in memory.   Value: the vector the operations work on.
 // Integers, float32 and float64 are their own Value; 16- and 8-bit floats compute in float32.
-// divisor and factor come as the caller's numbers and are rounded to the Value's element type.
+// A factor comes as the bits of a number of the Value's element type; the divisor is rounded to that type.
 #pragma once
 
 #include <type_traits>
@@ -16,10 +16,13 @@ struct IntegerElement {
   using Value = Stored;
   using Unsigned = Vector<std::make_unsigned_t<T>, Isa::kBytes>;
   static constexpr int kSize = sizeof(T);
+  static constexpr bool kPassesUnchanged = true;  // a single operand is its own reduction, bit for bit
 
   TUTTI_INLINE static Value widen(Stored stored) { return stored; }
   TUTTI_INLINE static Stored narrow(Value value) { return value; }
-  TUTTI_INLINE static Value prescale(Value value, double) { return value; }
+  TUTTI_INLINE static Value prescale(Value value, std::uint64_t factor) {
+    return bits_as<Value>(bits_as<Unsigned>(value) * static_cast<std::make_unsigned_t<T>>(factor));
+  }
 
   // Toward zero. Up to 32 bits the quotient in double precision is close enough to cut to the right integer.
   [[gnu::noinline]] static Value divide(Value value, int divisor) {
@@ -43,16 +46,34 @@ struct IntegerElement {
   }
   TUTTI_INLINE static Value min(Value a, Value b) { return a < b ? a : b; }
   TUTTI_INLINE static Value max(Value a, Value b) { return a < b ? b : a; }
+  TUTTI_INLINE static Value bit_and(Value a, Value b) { return a & b; }
+  TUTTI_INLINE static Value bit_or(Value a, Value b) { return a | b; }
+  TUTTI_INLINE static Value bit_xor(Value a, Value b) { return a ^ b; }
+};
+
+// 0 or 1 as soon as it is read, so that the bitwise operations are the logical ones.
+template <class Isa>
+struct BooleanElement : IntegerElement<Isa, std::uint8_t> {
+  using typename IntegerElement<Isa, std::uint8_t>::Value;
+  using typename IntegerElement<Isa, std::uint8_t>::Stored;
+  static constexpr bool kPassesUnchanged = false;
+
+  TUTTI_INLINE static Value widen(Stored stored) { return bits_as<Value>(stored != Stored{}) & 1; }
 };
 
 // T is float or double.
 template <class Isa, class T>
 struct FloatOperations {
   using Value = Vector<T, Isa::kBytes>;
-  using Bits = Vector<std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>, Isa::kBytes>;
+  using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  using Bits = Vector<Word, Isa::kBytes>;
+  static constexpr bool kPassesUnchanged = true;
 
   TUTTI_INLINE static Value canonical(Value value) { return value == value ? value : Value{} + nan(); }
   TUTTI_INLINE static Value divide(Value value, int divisor) { return value / static_cast<T>(divisor); }
+  TUTTI_INLINE static Value multiply(Value value, std::uint64_t factor) {
+    return value * __builtin_bit_cast(T, static_cast<Word>(factor));
+  }
 
   TUTTI_INLINE static Value sum(Value a, Value b) { return a + b; }
   TUTTI_INLINE static Value prod(Value a, Value b) { return a * b; }
@@ -85,7 +106,9 @@ struct FloatElement : FloatOperations<Isa, T> {
 
   TUTTI_INLINE static Value widen(Stored stored) { return stored; }
   TUTTI_INLINE static Stored narrow(Value value) { return FloatElement::canonical(value); }
-  TUTTI_INLINE static Value prescale(Value value, double factor) { return value * static_cast<T>(factor); }
+  TUTTI_INLINE static Value prescale(Value value, std::uint64_t factor) {
+    return FloatElement::multiply(value, factor);
+  }
 };
 
 // What the small formats share: Self has widen and narrow, each one conversion.
@@ -93,8 +116,8 @@ template <class Isa, class Self>
 struct SmallFloatElement : FloatOperations<Isa, float> {
   using typename FloatOperations<Isa, float>::Value;
 
-  TUTTI_INLINE static Value prescale(Value value, double factor) {
-    return Self::widen(Self::narrow(value * static_cast<float>(factor)));
+  TUTTI_INLINE static Value prescale(Value value, std::uint64_t factor) {
+    return Self::widen(Self::narrow(Self::multiply(value, factor)));
   }
 };
 
@@ -146,6 +169,24 @@ struct Min {
   template <class Element>
   TUTTI_INLINE static typename Element::Value apply(typename Element::Value a, typename Element::Value b) {
     return Element::min(a, b);
+  }
+};
+struct And {
+  template <class Element>
+  TUTTI_INLINE static typename Element::Value apply(typename Element::Value a, typename Element::Value b) {
+    return Element::bit_and(a, b);
+  }
+};
+struct Or {
+  template <class Element>
+  TUTTI_INLINE static typename Element::Value apply(typename Element::Value a, typename Element::Value b) {
+    return Element::bit_or(a, b);
+  }
+};
+struct Xor {
+  template <class Element>
+  TUTTI_INLINE static typename Element::Value apply(typename Element::Value a, typename Element::Value b) {
+    return Element::bit_xor(a, b);
   }
 };
 

@@ -3,12 +3,12 @@
 // state.
 //
 // What src/runtime/reducer.h leaves open is settled so:
-// - prescale: the factor is rounded to float32 (float64 inputs use it as it is); the product is formed in float32
-//   (float64) and rounded to the element type. Integer types ignore prescale.
+// - prescale: the product is formed in the type of the factor and rounded to the element type; integers wrap.
 // - postdivide is at least 1. Floats divide by it in float32 (float64) before the one rounding.
 // - float8_e4m3 has no infinity and conversion does not saturate: beyond 464 (which still rounds to 448) it is NaN.
 // - the canonical NaNs: kFloat16NaN and its kin in kernels/host/floats.h.
-// - one input without prescale and with postdivide 1 is a copy: its bits pass unchanged, NaN payloads too.
+// - one input without prescale and with postdivide 1 is a copy: its bits pass unchanged, NaN payloads too (but a
+//   boolean becomes 0 or 1).
 #pragma once
 
 #include <string_view>

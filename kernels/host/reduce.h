@@ -20,7 +20,6 @@ struct Operands {
   const runtime::ReduceOutput* out;
   std::size_t ins;
   std::size_t outs;
-  double factor;
   int divisor;
 };
 
@@ -32,6 +31,8 @@ struct Reduction {
   static constexpr int kStep = sizeof(Stored);  // bytes of one vector in memory
   static constexpr int kUnroll = 4;             // so many loads of each input are in flight together
   static constexpr std::size_t kLine = 64;
+  // Whether it has loops of their own for outputs that are alike: where they pay for their code.
+  static constexpr bool kAlike = !kScaled && (kIns != 0 || std::is_same_v<Op, Sum>);
 
   const Operands& operands;
   std::size_t ins() const { return kIns != 0 ? kIns : operands.ins; }
@@ -40,7 +41,7 @@ struct Reduction {
   TUTTI_INLINE Value take(std::size_t input, Stored stored) const {
     const Value value = Element::widen(stored);
     if constexpr (kScaled)
-      if (operands.in[input].prescale) return Element::prescale(value, operands.factor);
+      if (operands.in[input].prescale) return Element::prescale(value, operands.in[input].factor);
     return value;
   }
 
@@ -184,7 +185,7 @@ struct Reduction {
       block<1>(at);
       at += kStep;
     }
-    if constexpr (!kScaled)
+    if constexpr (kAlike)
       if (outs() != 0) at = operands.out[0].streaming ? blocks_alike<true>(at, bytes) : blocks_alike<false>(at, bytes);
     while (bytes - at >= kStep) {
       if (at >= head && bytes - at >= kUnroll * kStep) {
@@ -202,52 +203,96 @@ struct Reduction {
 };
 
 template <class Isa>
+using ByteElement = IntegerElement<Isa, std::uint8_t>;
+
+template <class Isa>
 void copy(std::span<const runtime::ReduceOutput> out, const std::byte* in, std::size_t bytes) {
-  using Byte = IntegerElement<Isa, std::uint8_t>;
-  const runtime::ReduceInput input{in, false};
-  const Operands operands{&input, out.data(), 1, out.size(), 1, 1};
-  if (out.size() != 1) return Reduction<Isa, Byte, Sum, 1, 0, false>{operands}.run(bytes);
-  if (out.data()->streaming) return Reduction<Isa, Byte, Sum, 1, 1, false>{operands}.run(bytes);
+  const runtime::ReduceInput input{in, false, 0};
+  const Operands operands{&input, out.data(), 1, out.size(), 1};
+  if (out.size() != 1) return Reduction<Isa, ByteElement<Isa>, Sum, 1, 0, false>{operands}.run(bytes);
+  if (out.data()->streaming) return Reduction<Isa, ByteElement<Isa>, Sum, 1, 1, false>{operands}.run(bytes);
   if (out.data()->data != in && bytes != 0) __builtin_memcpy(out.data()->data, in, bytes);
 }
 
 template <class Isa, class Element, class Op>
-void reduce(const runtime::ReduceArgs& args) {
-  const Operands operands{args.in.data(),  args.out.data(), args.in.size(),
-                          args.out.size(), args.prescale,   args.postdivide};
-  const std::size_t bytes = args.count * Element::kSize;
-  bool scaled = operands.divisor != 1;
-  for (std::size_t i = 0; i < operands.ins; ++i) scaled |= operands.in[i].prescale;
-
-  if (!scaled && operands.ins == 1) return copy<Isa>(args.out, operands.in[0].data, bytes);
-  if (!scaled && operands.outs == 1 && operands.ins == 2)
-    return Reduction<Isa, Element, Op, 2, 1, false>{operands}.run(bytes);
+[[gnu::noinline]] void reduce_bytes(const runtime::ReduceArgs& args, std::size_t bytes) {
+  const Operands operands{args.in.data(), args.out.data(), args.in.size(), args.out.size(), 1};
+  if (Element::kPassesUnchanged && operands.ins == 1) return copy<Isa>(args.out, operands.in[0].data, bytes);
+  if (operands.outs == 1 && operands.ins == 2) return Reduction<Isa, Element, Op, 2, 1, false>{operands}.run(bytes);
   // The rest of the special cases for sums alone: each costs a copy of the code for every type and operation.
   if constexpr (std::is_same_v<Op, Sum>) {
-    if (!scaled && operands.outs == 2 && operands.ins == 2)
-      return Reduction<Isa, Element, Op, 2, 2, false>{operands}.run(bytes);
-    if (!scaled && operands.outs == 1) return Reduction<Isa, Element, Op, 0, 1, false>{operands}.run(bytes);
-    if (!scaled) return Reduction<Isa, Element, Op, 0, 0, false>{operands}.run(bytes);
+    if (operands.outs == 2 && operands.ins == 2) return Reduction<Isa, Element, Op, 2, 2, false>{operands}.run(bytes);
+    if (operands.outs == 1) return Reduction<Isa, Element, Op, 0, 1, false>{operands}.run(bytes);
   }
-  return Reduction<Isa, Element, Op, 0, 0, true>{operands}.run(bytes);
+  return Reduction<Isa, Element, Op, 0, 0, false>{operands}.run(bytes);
+}
+
+template <class Isa, class Element, class Op>
+void reduce(const runtime::ReduceArgs& args) {
+  reduce_bytes<Isa, Element, Op>(args, args.count * Element::kSize);
+}
+
+// Bitwise operations take the elements of any type as bytes; kSize: how many make an element.
+template <class Isa, class Op, int kSize>
+void reduce_bits(const runtime::ReduceArgs& args) {
+  reduce_bytes<Isa, ByteElement<Isa>, Op>(args, args.count * kSize);
+}
+
+// avg and premul_sum: the sum, with prescale and postdivide where a Step asks for them.
+template <class Isa, class Element, class Summed>
+void scaled_sum(const runtime::ReduceArgs& args) {
+  const Operands operands{args.in.data(), args.out.data(), args.in.size(), args.out.size(), args.postdivide};
+  bool scaled = operands.divisor != 1;
+  for (std::size_t i = 0; i < operands.ins; ++i) scaled |= operands.in[i].prescale;
+  if (!scaled) return reduce<Isa, Summed, Sum>(args);
+  return Reduction<Isa, Element, Sum, 0, 0, true>{operands}.run(args.count * Element::kSize);
+}
+
+// A type's row of the table, in the order of ReduceOp. Signed sums and products have the bits of the unsigned ones.
+template <class Isa, class T>
+constexpr std::array<runtime::ReduceFn, kReduceOps> integers() {
+  using Element = IntegerElement<Isa, T>;
+  using Unsigned = IntegerElement<Isa, std::make_unsigned_t<T>>;
+  constexpr runtime::ReduceFn kScaled = scaled_sum<Isa, Element, Unsigned>;
+  return {reduce<Isa, Unsigned, Sum>,
+          reduce<Isa, Unsigned, Prod>,
+          reduce<Isa, Element, Max>,
+          reduce<Isa, Element, Min>,
+          kScaled,
+          kScaled,
+          reduce_bits<Isa, And, sizeof(T)>,
+          reduce_bits<Isa, Or, sizeof(T)>,
+          reduce_bits<Isa, Xor, sizeof(T)>};
 }
 
 template <class Isa, class Element>
-constexpr std::array<runtime::ReduceFn, kReduceOps> row() {
-  return {reduce<Isa, Element, Sum>, reduce<Isa, Element, Prod>, reduce<Isa, Element, Max>, reduce<Isa, Element, Min>,
-          reduce<Isa, Element, Sum>};
+constexpr std::array<runtime::ReduceFn, kReduceOps> floats() {
+  constexpr runtime::ReduceFn kScaled = scaled_sum<Isa, Element, Element>;
+  return {reduce<Isa, Element, Sum>,
+          reduce<Isa, Element, Prod>,
+          reduce<Isa, Element, Max>,
+          reduce<Isa, Element, Min>,
+          kScaled,
+          kScaled};
 }
 
-// The rows are in the order of DataType, the columns in that of ReduceOp; avg is sum.
+template <class Isa>
+constexpr std::array<runtime::ReduceFn, kReduceOps> booleans() {
+  constexpr runtime::ReduceFn kOr = reduce<Isa, BooleanElement<Isa>, Or>;
+  constexpr runtime::ReduceFn kAnd = reduce<Isa, BooleanElement<Isa>, And>;
+  return {kOr, kAnd, kOr, kAnd, nullptr, nullptr, kAnd, kOr, reduce<Isa, BooleanElement<Isa>, Xor>};
+}
+
+// The rows are in the order of DataType.
 template <class Isa>
 constexpr runtime::Kernels make_table(std::string_view name) {
   return {name,
-          {{row<Isa, IntegerElement<Isa, std::int8_t>>(), row<Isa, IntegerElement<Isa, std::uint8_t>>(),
-            row<Isa, IntegerElement<Isa, std::int32_t>>(), row<Isa, IntegerElement<Isa, std::uint32_t>>(),
-            row<Isa, IntegerElement<Isa, std::int64_t>>(), row<Isa, IntegerElement<Isa, std::uint64_t>>(),
-            row<Isa, HalfElement<Isa>>(), row<Isa, FloatElement<Isa, float>>(), row<Isa, FloatElement<Isa, double>>(),
-            row<Isa, MiniFloatElement<Isa, Bfloat16>>(), row<Isa, MiniFloatElement<Isa, Float8E4m3>>(),
-            row<Isa, MiniFloatElement<Isa, Float8E5m2>>()}},
+          {{integers<Isa, std::int8_t>(), integers<Isa, std::uint8_t>(), integers<Isa, std::int32_t>(),
+            integers<Isa, std::uint32_t>(), integers<Isa, std::int64_t>(), integers<Isa, std::uint64_t>(),
+            floats<Isa, HalfElement<Isa>>(), floats<Isa, FloatElement<Isa, float>>(),
+            floats<Isa, FloatElement<Isa, double>>(), floats<Isa, MiniFloatElement<Isa, Bfloat16>>(),
+            floats<Isa, MiniFloatElement<Isa, Float8E4m3>>(), floats<Isa, MiniFloatElement<Isa, Float8E5m2>>(),
+            integers<Isa, std::int16_t>(), integers<Isa, std::uint16_t>(), booleans<Isa>()}},
           copy<Isa>};
 }
 

@@ -1,5 +1,6 @@
 #include "src/runtime/communicator.h"
 
+#include <optional>
 #include <string>
 
 #include "src/base/env.h"
@@ -19,6 +20,22 @@ using schedule::CollectiveTraits;
 void check_enum(const Communicator& self, const char* what, unsigned value, int limit) {
   if (value >= static_cast<unsigned>(limit))
     reject(self, std::string(what) + " is " + std::to_string(value) + "; valid: 0 to " + std::to_string(limit - 1));
+}
+
+// Type and op are known ones from here on.
+void check_pair(const Communicator& self, DataType type, ReduceOp op) {
+  if (can_reduce(type, op)) return;
+  reject(self, std::string(name_of(op)) + " does not reduce elements of type " + std::string(name_of(type)) +
+                   "; valid: " + valid_ops(type));
+}
+
+void check_factor(const Communicator& self, DataType type, const std::optional<Factor>& factor) {
+  if (factor && factor->suits(type)) return;
+  const std::string needs = std::string(name_of(ReduceOp::premul_sum)) + " of elements of type " +
+                            std::string(name_of(type)) + " needs a Factor";
+  if (!factor) reject(self, needs + ": pass one in the operator's place");
+  reject(self, needs + " of their own type (float for 16- and 8-bit floats); this one is of type " +
+                   std::string(name_of(factor->type())));
 }
 
 // [a, a + bytes_a) and [b, b + bytes_b) share a byte.
@@ -65,6 +82,12 @@ void check_buffers(const Communicator& self, const Request& request) {
     reject(self, "input and output of " + std::string(name_of(request.collective)) + " " + in_place_form(traits));
 }
 
+void check_op(const Communicator& self, const CollectiveCall& call) {
+  check_enum(self, "the reduction op", static_cast<unsigned>(call.op), kReduceOps);
+  check_pair(self, call.type, call.op);
+  if (call.op == ReduceOp::premul_sum) check_factor(self, call.type, call.factor);
+}
+
 // Fields of which the collective makes no use get a value of their own, so that ranks need not agree on them.
 Request request_of(const Communicator& self, const CollectiveCall& call) {
   check_enum(self, "the collective", static_cast<unsigned>(call.collective), kCollectives);
@@ -72,12 +95,17 @@ Request request_of(const Communicator& self, const CollectiveCall& call) {
     return {Collective::barrier, DataType::int8, ReduceOp::sum, 0, nullptr, nullptr, 0};
   const CollectiveTraits& traits = schedule::traits_of(call.collective);
   check_enum(self, "the data type", static_cast<unsigned>(call.type), kDataTypes);
-  if (traits.reduces) check_enum(self, "the reduction op", static_cast<unsigned>(call.op), kReduceOps);
+  if (traits.reduces) check_op(self, call);
   if (traits.rooted() && (call.root < 0 || call.root >= self.size()))
     reject(self, "the root is " + std::to_string(call.root) + "; valid: 0 to " + std::to_string(self.size() - 1));
-  const Request request{
-      call.collective, call.type, traits.reduces ? call.op : ReduceOp::sum, traits.rooted() ? call.root : 0, call.input,
-      call.output,     call.count};
+  const Request request{call.collective,
+                        call.type,
+                        traits.reduces ? call.op : ReduceOp::sum,
+                        traits.rooted() ? call.root : 0,
+                        call.input,
+                        call.output,
+                        call.count,
+                        call.factor ? call.factor->bits() : 0};
   check_buffers(self, request);
   return request;
 }
@@ -152,6 +180,15 @@ Work Communicator::all_reduce_async(const void* input, void* output, std::size_t
   return start({Collective::all_reduce, input, output, count, type, op});
 }
 
+void Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type, Factor factor) {
+  impl().runner->run(
+      request_of(*this, {Collective::all_reduce, input, output, count, type, ReduceOp::premul_sum, 0, factor}));
+}
+
+Work Communicator::all_reduce_async(const void* input, void* output, std::size_t count, DataType type, Factor factor) {
+  return start({Collective::all_reduce, input, output, count, type, ReduceOp::premul_sum, 0, factor});
+}
+
 void Communicator::broadcast(void* data, std::size_t count, DataType type, int root) {
   impl().runner->run(request_of(*this, {Collective::broadcast, data, data, count, type, ReduceOp::sum, root}));
 }
@@ -189,6 +226,8 @@ void Communicator::abort(const std::string& reason) { impl().runner->abort(reaso
 PlanInfo Communicator::explain(Collective collective, std::size_t count, DataType type, ReduceOp op) const {
   check_enum(*this, "the collective", static_cast<unsigned>(collective), kCollectives);
   check_enum(*this, "the data type", static_cast<unsigned>(type), kDataTypes);
+  check_enum(*this, "the reduction op", static_cast<unsigned>(op), kReduceOps);
+  check_pair(*this, type, op);
   return impl().runner->with_plans([&](runtime::Plans& plans) {
     const planner::Plan& plan = plans.plan(collective, type, op, 0, count);
     PlanInfo info;

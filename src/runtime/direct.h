@@ -41,6 +41,12 @@ struct MemoryAddress {
   MemoryAddress at(std::size_t bytes) const { return {local + bytes, segment, offset + bytes}; }
 };
 
+// What the slot of a lent message holds.
+struct LentMessage {
+  MemoryAddress at;
+  std::uint64_t factor = 0;  // of a raw contribution that its operator pre-scales: the sender's own
+};
+
 class Transport;
 
 // A peer of the same host, as seen from here.

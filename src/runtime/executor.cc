@@ -190,12 +190,11 @@ void Execution::run(const CompiledStep& step, std::uint64_t round, const Direct&
         const ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(operand.index)];
         SlotHeader& message = *end.slot;
         placed = placed || (message.size & SlotHeader::kPlaced) != 0;
-        program_->inputs[i] = end.lent == nullptr ? ReduceInput{Ring::payload(message, total) + done, false}
-                                                  : ReduceInput{end.lent, (message.size & SlotHeader::kPrescale) != 0};
+        program_->inputs[i] = end.lent == nullptr ? ReduceInput{Ring::payload(message, total) + done} : lent_input(end);
       } else {
         const Place at = place(operand.buffer, operand.index + part, chunks, round);
         bytes = at.count * call_->element_bytes;
-        program_->inputs[i] = {base(operand.buffer) + at.begin * call_->element_bytes, scales(operand)};
+        program_->inputs[i] = local_input(operand, base(operand.buffer) + at.begin * call_->element_bytes);
       }
     }
     std::uint32_t outs = 0;
@@ -233,7 +232,6 @@ void Execution::run(const CompiledStep& step, std::uint64_t round, const Direct&
   if (direct.send == Way::placed) slot->size |= SlotHeader::kPlaced;
   if (direct.send == Way::lent) {
     lend(step, round, *slot);
-    slot->size |= SlotHeader::kLent | (scales(code.operands[step.in_begin]) ? SlotHeader::kPrescale : 0);
     send->lent_until = send->next + 1;
   }
   slot->fingerprint = call_->fingerprint;
@@ -250,7 +248,7 @@ void Execution::combine(const CompiledStep& step, std::uint32_t ins, std::uint32
   const bool scaled =
       divide != 1 || std::any_of(in.begin(), in.end(), [](const ReduceInput& input) { return input.prescale; });
   if (ins > 1 || scaled) {
-    call_->reduce({in, out, bytes / call_->element_bytes, call_->prescale, divide});
+    call_->reduce({in, out, bytes / call_->element_bytes, divide});
   } else if (outs == 1 && out[0].data == in[0].data) {
     return;  // a copy in place
   } else if (outs == 1 && bytes <= kInlineBytes) {

@@ -86,7 +86,8 @@ struct Call {
   std::size_t rounds = 1;
   ReduceFn reduce = nullptr;
   CopyFn copy = nullptr;
-  double prescale = 1;
+  bool prescales = false;    // the operator multiplies raw contributions by `factor`
+  std::uint64_t factor = 0;  // this rank's own (ReduceInput::factor)
   int postdivide = 1;
   std::uint32_t fingerprint = 0;
   bool streaming = false;  // the outputs are too large to stay in cache
@@ -136,8 +137,12 @@ class Execution {
 
   void combine(const CompiledStep& step, std::uint32_t ins, std::uint32_t outs, std::size_t bytes);
   std::size_t message_bytes(const CompiledStep& step, std::uint64_t round) const;
-  // Whether the operator applies a factor to this operand.
-  bool scales(const CompiledOperand& operand) const { return operand.prescale && call_->prescale != 1; }
+  // Whether the operator applies this rank's factor to this operand.
+  bool scales(const CompiledOperand& operand) const { return operand.prescale && call_->prescales; }
+  ReduceInput local_input(const CompiledOperand& operand, const std::byte* data) const {
+    return {data, scales(operand), call_->factor};
+  }
+  ReduceInput lent_input(const ReceiveEnd& end) const;
   bool touches_buffers(const CompiledStep& step) const;
   struct Place {
     std::size_t begin;  // elements from the start of the buffer

@@ -66,9 +66,9 @@ Execution::Direct Execution::look_for_direct(const CompiledStep& step) {
     ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(code.operands[i].index)];
     const SlotHeader& slot = *end.slot;
     if ((slot.size & SlotHeader::kLent) == 0) continue;
-    MemoryAddress where;
-    std::memcpy(&where, slot.inline_data, sizeof where);
-    const auto lent = end.memory.transport->map(end.memory.rank, where, slot.bytes());
+    LentMessage message;
+    std::memcpy(&message, slot.inline_data, sizeof message);
+    const auto lent = end.memory.transport->map(end.memory.rank, message.at, slot.bytes());
     if (!lent) direct.found = Fire::blocked;
     end.lent = lent.value_or(nullptr);
     direct.touches = true;
@@ -111,13 +111,21 @@ bool Execution::touch(const CompiledStep& step, const Direct& direct) {
   return !revoked;
 }
 
-// Writes into the header where the message lies.
+// Writes into the header where the message lies and, of a raw contribution, what its owner multiplies it by: the
+// readers do so in its place.
 void Execution::lend(const CompiledStep& step, std::uint64_t round, SlotHeader& slot) const {
   const CompiledOperand& operand = program_->code.operands[step.in_begin];
   const Place at = place(operand.buffer, operand.index, step.chunks, round);
   const MemoryAddress& buffer = operand.buffer == Buffer::input ? call_->input_at : call_->output_at;
-  const MemoryAddress where = buffer.at(at.begin * call_->element_bytes);
-  std::memcpy(slot.inline_data, &where, sizeof where);
+  const LentMessage message{buffer.at(at.begin * call_->element_bytes), call_->factor};
+  std::memcpy(slot.inline_data, &message, sizeof message);
+  slot.size |= SlotHeader::kLent | (scales(operand) ? SlotHeader::kPrescale : 0);
+}
+
+ReduceInput Execution::lent_input(const ReceiveEnd& end) const {
+  LentMessage message;
+  std::memcpy(&message, end.slot->inline_data, sizeof message);
+  return {end.lent, (end.slot->size & SlotHeader::kPrescale) != 0, message.factor};
 }
 
 // Whether the readers are done with everything that was lent. Ports that nobody acknowledges are proved to be.

@@ -81,8 +81,8 @@ void Execution::publish() {
   const std::size_t bytes = call_->count * call_->element_bytes;
   SendEnd& end = *program_->sends[0];
   std::byte* const payload = Ring::payload(*end.slot, bytes);
-  if (scales(program_->code.operands[step.in_begin])) {
-    program_->inputs[0] = {call_->input, true};
+  if (const CompiledOperand& raw = program_->code.operands[step.in_begin]; scales(raw)) {
+    program_->inputs[0] = local_input(raw, call_->input);
     program_->outputs[0] = {payload, false};
     combine(step, 1, 1, bytes);
   } else if (bytes != 0) {
@@ -103,18 +103,17 @@ void Execution::finish_exchange() {
   for (std::uint32_t i = 0; i < ins; ++i) {
     const CompiledOperand& operand = program_->code.operands[step.in_begin + i];
     if (operand.kind == Operand::Kind::local) {
-      program_->inputs[i] = {call_->input, scales(operand)};
+      program_->inputs[i] = local_input(operand, call_->input);
     } else {
       ReceiveEnd& end = *program_->receives[static_cast<std::size_t>(operand.index)];
-      program_->inputs[i] = {Ring::payload(*end.slot, bytes), false};
+      program_->inputs[i] = {Ring::payload(*end.slot, bytes)};
       end.pass();
     }
   }
   program_->outputs[0] = {call_->output, call_->streaming};
   if (ins == 1 || bytes == 0) return combine(step, ins, 1, bytes);
   const std::span<const ReduceInput> in(program_->inputs.data(), ins);
-  call_->reduce(
-      {in, {program_->outputs.data(), 1}, call_->count, call_->prescale, step.postscale ? call_->postdivide : 1});
+  call_->reduce({in, {program_->outputs.data(), 1}, call_->count, step.postscale ? call_->postdivide : 1});
 }
 
 }  // namespace tutti::runtime

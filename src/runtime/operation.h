@@ -20,7 +20,8 @@ struct Request {
   int root = 0;
   const void* input = nullptr;
   void* output = nullptr;
-  std::size_t count = 0;  // elements per block
+  std::size_t count = 0;     // elements per block
+  std::uint64_t factor = 0;  // of premul_sum: Factor::bits()
 };
 
 using Transfers = std::span<const Transfer>;

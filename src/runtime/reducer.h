@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -13,7 +14,9 @@ namespace tutti::runtime {
 
 struct ReduceInput {
   const std::byte* data = nullptr;
-  bool prescale = false;  // multiply by ReduceArgs::prescale and round to the element type before it is accumulated
+  bool prescale = false;  // multiply by `factor` and round to the element type before it is accumulated
+  // The number's bits: float32 for 16- and 8-bit floats, which multiply in float32; else of the element type.
+  std::uint64_t factor = 0;
 };
 
 struct ReduceOutput {
@@ -25,11 +28,11 @@ struct ReduceOutput {
 // misaligned to any byte. An output may be equal to an input; any other overlap is not allowed.
 // 16- and 8-bit floats accumulate in float32 across all inputs and are rounded once, to nearest even.
 // A NaN result is stored as the type's one canonical NaN. min and max: a NaN operand wins, and -0 < +0.
+// prescale and postdivide are for avg and premul_sum alone. A boolean that alone is reduced becomes 0 or 1.
 struct ReduceArgs {
   std::span<const ReduceInput> in;
   std::span<const ReduceOutput> out;
   std::size_t count = 0;  // elements
-  double prescale = 1;    // factor for the inputs so marked (floating-point types only)
   int postdivide = 1;     // the result is divided by this; integers toward zero
 };
 
@@ -38,7 +41,7 @@ using CopyFn = void (*)(std::span<const ReduceOutput> out, const std::byte* in, 
 
 struct Kernels {
   std::string_view name;  // "avx512", "avx2", "neon", "plain"
-  // [type][op]; avg is the row of sum (the executor sets prescale or postdivide).
+  // [type][op]; null where can_reduce() says no.
   std::array<std::array<ReduceFn, kReduceOps>, kDataTypes> reduce{};
   CopyFn copy = nullptr;
 };

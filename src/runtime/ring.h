@@ -28,9 +28,9 @@ inline constexpr std::size_t kInlineBytes = 48;
 inline constexpr std::size_t kReaderLine = 128;  // two lines: the adjacent-line prefetcher pairs them
 
 struct alignas(64) SlotHeader {
-  static constexpr std::uint32_t kLent = 1u << 31;      // inline_data holds a MemoryAddress
+  static constexpr std::uint32_t kLent = 1u << 31;      // inline_data holds a LentMessage
   static constexpr std::uint32_t kPlaced = 1u << 30;    // the data is where the reader wanted it
-  static constexpr std::uint32_t kPrescale = 1u << 29;  // of a lent message: a raw contribution
+  static constexpr std::uint32_t kPrescale = 1u << 29;  // of a lent message: a raw contribution to pre-scale
   static constexpr std::uint32_t kBytes = kPrescale - 1;
 
   std::atomic<std::uint64_t> stamp;
@@ -41,7 +41,7 @@ struct alignas(64) SlotHeader {
   std::uint32_t bytes() const { return size & kBytes; }
 };
 static_assert(sizeof(SlotHeader) == 64);
-static_assert(sizeof(MemoryAddress) <= kInlineBytes);
+static_assert(sizeof(LentMessage) <= kInlineBytes);
 
 struct alignas(kReaderLine) ReaderLine {
   std::atomic<std::uint64_t> released;

@@ -121,6 +121,7 @@ void Runner::prepare(Operation& op) {
   call->input = static_cast<const std::byte*>(op.request->input);
   call->output = static_cast<std::byte*>(op.request->output);
   call->fingerprint = op.fingerprint;
+  if (op.request->op == ReduceOp::premul_sum) call->factor = op.request->factor;
   op.call = call;
   op.phase = Operation::Phase::connecting;
 }
@@ -135,12 +136,17 @@ void Runner::prepare_anew(Operation& op) {
   call.element_bytes = size_of(request.type);
   call.slice = plan.slice_elements(request.count, request.type);
   call.rounds = plan.rounds(request.count, request.type);
-  const bool average = request.op == ReduceOp::avg;
-  call.reduce = station_.kernels->reduce[static_cast<std::size_t>(request.type)]
-                                        [static_cast<std::size_t>(average ? ReduceOp::sum : request.op)];
+  call.reduce = station_.kernels->reduce[static_cast<std::size_t>(request.type)][static_cast<std::size_t>(request.op)];
   call.copy = station_.kernels->copy;
-  call.prescale = average && scales_before_sum(request.type) ? 1.0 / station_.size : 1.0;
-  call.postdivide = average && !scales_before_sum(request.type) ? station_.size : 1;
+  if (request.op == ReduceOp::premul_sum) {
+    call.prescales = true;
+  } else if (request.op == ReduceOp::avg && station_.size > 1) {
+    call.prescales = scales_before_sum(request.type);
+    call.factor = Factor(static_cast<float>(1.0 / station_.size)).bits();
+    call.postdivide = call.prescales ? 1 : station_.size;
+  } else if (request.type == DataType::boolean) {
+    call.prescales = station_.size == 1;  // the kernel makes it 0 or 1, as it does whatever it reduces
+  }
   const schedule::Schedule& schedule = *plan.schedule;
   call.direct = schedule.direct && station_.size > 1 &&
                 call.slice * call.element_bytes * static_cast<std::size_t>(plan.shape.message_chunks) >= kDirectFrom;

@@ -2,10 +2,10 @@
 //
 // copied: the sending Step writes it into a slot, the receiving Step reads it there.
 // lent:   the receiving Step reads it in the sender's memory; only a message that is a plain chunk of a user's buffer.
-//         Where the operator pre-scales, the reader applies the factor (Operand::prescale of the sender's operand).
+//         Where the operator pre-scales, the reader applies the sender's factor (Operand::prescale of the sender's
+//         operand).
 // placed: the sending Step writes it to the receiver's destination; only where the receiver does nothing but store it
-// in
-//         its output.
+//         in its output.
 #pragma once
 
 #include <cstdint>

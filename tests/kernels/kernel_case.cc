@@ -1,6 +1,8 @@
 #include "tests/kernels/kernel_case.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <sstream>
 
@@ -21,10 +23,10 @@ Placement random_placement(Random& random) { return {random.one_in(2), random.on
 std::string describe(const KernelCase& c) {
   std::ostringstream text;
   text << name_of(c.type) << " " << name_of(c.op) << " of " << c.in.size() << " inputs to " << c.out_at.size()
-       << " outputs, count " << c.count << ", factor " << c.factor << ", divisor " << c.divisor;
+       << " outputs, count " << c.count << ", divisor " << c.divisor;
   for (std::size_t i = 0; i < c.in.size(); ++i)
     text << (i == 0 ? "; inputs" : ",") << (c.in_at[i].at_end ? " end-" : " +") << c.in_at[i].offset
-         << (c.prescale[i] ? "*" : "");
+         << (c.prescale[i] ? "*" + std::to_string(c.factor[i]) : "");
   for (std::size_t o = 0; o < c.out_at.size(); ++o)
     text << (o == 0 ? "; outputs" : ",") << (c.out_at[o].at_end ? " end-" : " +") << c.out_at[o].offset
          << (c.streaming[o] ? " streaming" : "");
@@ -76,6 +78,7 @@ std::uint64_t Random::next() {
 }
 
 std::uint64_t random_element(DataType type, Random& random) {
+  if (type == DataType::boolean) return random.one_in(3) ? 0 : random.one_in(2) ? 1 : random.below(256);
   const std::size_t bits = 8 * size_of(type);
   const std::uint64_t mask = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
   if (!reference::is_floating(type)) return random.next() & mask;
@@ -98,18 +101,28 @@ std::uint64_t random_element(DataType type, Random& random) {
   return (sign | exponent | (random.next() & (step - 1))) & mask;
 }
 
+std::uint64_t random_factor(DataType type, Random& random) {
+  const double numbers[] = {1, 0.5, 1.0 / 3, -2.75, 1e10, -0.0, 0x1p-140, HUGE_VAL, std::nan("")};
+  const double number = numbers[random.below(std::size(numbers))];
+  if (!reference::is_floating(type) || random.one_in(4)) return random.next();
+  if (type == DataType::float64) return std::bit_cast<std::uint64_t>(number);
+  return std::bit_cast<std::uint32_t>(static_cast<float>(number));
+}
+
 KernelCase random_case(DataType type, ReduceOp op, std::size_t ins, std::size_t outs, std::size_t count,
                        Random& random) {
   KernelCase c;
   c.type = type;
   c.op = op;
   c.count = count;
-  const bool prescaled = random.one_in(3);
+  const bool scales = op == ReduceOp::avg || op == ReduceOp::premul_sum;
+  const bool prescaled = scales && !random.one_in(3);
   for (std::size_t i = 0; i < ins; ++i) {
     std::vector<std::uint64_t> elements(count);
     for (std::uint64_t& element : elements) element = random_element(type, random);
     c.in.push_back(std::move(elements));
     c.prescale.push_back(prescaled && random.one_in(2));
+    c.factor.push_back(random_factor(type, random));
     c.in_at.push_back(random_placement(random));
   }
   const bool all_stream = random.one_in(3);  // past the caches as the executor asks for it: alike, and side by side
@@ -118,23 +131,22 @@ KernelCase random_case(DataType type, ReduceOp op, std::size_t ins, std::size_t 
     c.out_at.push_back(all_stream ? together : random_placement(random));
     c.streaming.push_back(all_stream || random.one_in(2));
   }
-  const double factors[] = {1, 0.5, 1.0 / 3, -2.75, 1e10, -0.0};
-  c.factor = factors[random.below(6)];
   const int divisors[] = {2, 3, 7, 64, 300, 100003};
-  if (random.one_in(3)) c.divisor = divisors[random.below(6)];
-  if (op == ReduceOp::avg) c.divisor = static_cast<int>(ins);
+  if (scales && random.one_in(3)) c.divisor = divisors[random.below(6)];
+  if (op == ReduceOp::avg && random.one_in(2)) c.divisor = static_cast<int>(ins);
   if (random.one_in(3)) c.in_place = random.below(ins);
   return c;
 }
 
 std::vector<std::uint64_t> expected_result(const KernelCase& c) {
   std::vector<std::uint64_t> result(c.count);
-  // A single input that is not scaled is copied, not computed with.
-  if (c.in.size() == 1 && !c.prescale[0] && c.divisor == 1) return c.in[0];
+  // A single input that is not scaled is copied, not computed with, unless it is made 0 or 1.
+  if (c.in.size() == 1 && !c.prescale[0] && c.divisor == 1 && c.type != DataType::boolean) return c.in[0];
   std::vector<reference::Operand> operands(c.in.size());
   for (std::size_t e = 0; e < c.count; ++e) {
-    for (std::size_t i = 0; i < c.in.size(); ++i) operands[i] = {c.in[i][e], c.prescale[i]};
-    result[e] = reference::reduce(c.type, c.op, operands, c.factor, c.divisor);
+    for (std::size_t i = 0; i < c.in.size(); ++i)
+      operands[i] = {c.in[i][e], c.prescale[i], c.prescale[i] ? c.factor[i] : 0};
+    result[e] = reference::reduce(c.type, c.op, operands, c.divisor);
   }
   return result;
 }
@@ -152,7 +164,7 @@ std::optional<std::string> KernelRunner::fault(const runtime::Kernels& kernels, 
   for (std::size_t i = 0; i < c.in.size(); ++i) {
     std::byte* data = place(i, c.in_at[i], c.count * size);
     write_elements(data, c.in[i], size);
-    in.push_back({data, c.prescale[i]});
+    in.push_back({data, c.prescale[i], c.prescale[i] ? c.factor[i] : 0});
   }
   std::vector<ReduceOutput> out;
   std::vector<Margins> margins;
@@ -165,8 +177,7 @@ std::optional<std::string> KernelRunner::fault(const runtime::Kernels& kernels, 
     out.push_back({data, c.streaming[o]});
   }
 
-  kernels.reduce[static_cast<std::size_t>(c.type)][static_cast<std::size_t>(c.op)](
-      {in, out, c.count, c.factor, c.divisor});
+  kernels.reduce[static_cast<std::size_t>(c.type)][static_cast<std::size_t>(c.op)]({in, out, c.count, c.divisor});
 
   std::ostringstream text;
   text << kernels.name << ": " << describe(c) << ": ";

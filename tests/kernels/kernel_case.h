@@ -25,6 +25,9 @@ class Random {
 // The bits of an element: mostly arbitrary, often small numbers, now and then zeros, denormals, infinities and NaNs.
 std::uint64_t random_element(tutti::DataType type, Random& random);
 
+// The bits of a factor for such elements (ReduceInput::factor): any number, often one that rounds or is special.
+std::uint64_t random_factor(tutti::DataType type, Random& random);
+
 // Where one buffer lies: its first byte `offset` after a guard page, or its last byte `offset` before one.
 struct Placement {
   bool at_end = false;
@@ -37,7 +40,7 @@ struct KernelCase {
   std::size_t count = 0;
   std::vector<std::vector<std::uint64_t>> in;  // the elements' bits
   std::vector<bool> prescale;                  // per input
-  double factor = 1;
+  std::vector<std::uint64_t> factor;           // per input, as ReduceInput has it; may be empty when none is scaled
   int divisor = 1;
   std::vector<Placement> in_at;
   std::vector<Placement> out_at;

@@ -29,24 +29,30 @@ void check(KernelRunner& runner, const KernelCase& c) {
     if (const auto fault = runner.fault(*kernels, c, expected)) FAIL(*fault);
 }
 
+std::vector<ReduceOp> ops_of(DataType type) {
+  std::vector<ReduceOp> ops;
+  for (int op = 0; op < kReduceOps; ++op)
+    if (can_reduce(type, static_cast<ReduceOp>(op))) ops.push_back(static_cast<ReduceOp>(op));
+  return ops;
+}
+
 void check_all(DataType type) {
   KernelRunner runner;
   Random random(static_cast<std::uint64_t>(type));
-  for (int op = 0; op < kReduceOps; ++op)
+  for (const ReduceOp op : ops_of(type))
     for (std::size_t ins : {1, 2, 3, 4, 5, 17})
       for (std::size_t outs : {1, 2, 4, 17})
-        for (std::size_t count : counts())
-          check(runner, random_case(type, static_cast<ReduceOp>(op), ins, outs, count, random));
+        for (std::size_t count : counts()) check(runner, random_case(type, op, ins, outs, count, random));
 }
 
 // Cases of two inputs whose elements run through `first` x `second`.
 void check_pairs(DataType type, const std::vector<std::uint64_t>& first, const std::vector<std::uint64_t>& second) {
   KernelRunner runner;
-  for (int op = 0; op < kReduceOps; ++op)
+  for (const ReduceOp op : ops_of(type))
     for (std::uint64_t b : second) {
       KernelCase c;
       c.type = type;
-      c.op = static_cast<ReduceOp>(op);
+      c.op = op;
       c.divisor = c.op == ReduceOp::avg ? 3 : 1;
       for (std::size_t begin = 0; begin < first.size(); begin += 8192) {
         const std::size_t end = std::min(first.size(), begin + 8192);
@@ -149,6 +155,9 @@ TEST_CASE("reduce int32") { check_all(DataType::int32); }
 TEST_CASE("reduce uint32") { check_all(DataType::uint32); }
 TEST_CASE("reduce int64") { check_all(DataType::int64); }
 TEST_CASE("reduce uint64") { check_all(DataType::uint64); }
+TEST_CASE("reduce int16") { check_all(DataType::int16); }
+TEST_CASE("reduce uint16") { check_all(DataType::uint16); }
+TEST_CASE("reduce boolean") { check_all(DataType::boolean); }
 TEST_CASE("reduce float16") { check_all(DataType::float16); }
 TEST_CASE("reduce float32") { check_all(DataType::float32); }
 TEST_CASE("reduce float64") { check_all(DataType::float64); }
@@ -172,7 +181,7 @@ TEST_CASE("every small float code through prescale alone") {
   KernelRunner runner;
   for (const DataType type : {DataType::float16, DataType::bfloat16, DataType::float8_e4m3, DataType::float8_e5m2}) {
     const std::vector<std::uint64_t> codes = all_codes(reference::format_of(type).codes());
-    for (const double factor : {1.0, 0.1, 3.0, 0x1p-12})
+    for (const float factor : {1.0f, 0.1f, 3.0f, 0x1p-12f})
       for (std::size_t begin = 0; begin < codes.size(); begin += 8192) {
         KernelCase c;
         c.type = type;
@@ -180,7 +189,8 @@ TEST_CASE("every small float code through prescale alone") {
                  codes.begin() + static_cast<std::ptrdiff_t>(std::min(codes.size(), begin + 8192))}};
         c.count = c.in[0].size();
         c.prescale = {true};
-        c.factor = factor;
+        c.op = ReduceOp::premul_sum;
+        c.factor = {Factor(factor).bits()};
         c.in_at = {{}};
         c.out_at = {{}};
         c.streaming = {true};
@@ -192,11 +202,16 @@ TEST_CASE("every small float code through prescale alone") {
 TEST_CASE("every misalignment, streaming or not") {
   KernelRunner runner;
   Random random(3);
-  for (const DataType type : {DataType::uint8, DataType::float16, DataType::float32, DataType::float64}) {
+  const std::pair<DataType, ReduceOp> pairs[] = {
+      {DataType::uint8, ReduceOp::sum},        {DataType::float16, ReduceOp::sum},   {DataType::float32, ReduceOp::sum},
+      {DataType::float64, ReduceOp::sum},      {DataType::int64, ReduceOp::bit_xor}, {DataType::boolean, ReduceOp::max},
+      {DataType::int16, ReduceOp::premul_sum},
+  };
+  for (const auto& [type, op] : pairs) {
     for (std::size_t offset = 0; offset < 64; ++offset)
       for (const bool streaming : {false, true})
         for (const std::size_t count : {61, 200, 521}) {
-          KernelCase c = random_case(type, ReduceOp::sum, 2, 2, count, random);
+          KernelCase c = random_case(type, op, 2, 2, count, random);
           c.out_at = {{false, offset}, {false, (offset * 5 + 16) % 64}};
           c.streaming = {streaming, true};
           check(runner, c);
@@ -215,6 +230,23 @@ TEST_CASE("min and max do not depend on the order of the operands") {
                                             nan, sign | nan, infinity / 2};
     check_pairs(type, values, values);
   }
+}
+
+TEST_CASE("64-bit factors are exact") {
+  KernelRunner runner;
+  KernelCase c;
+  c.type = DataType::uint64;
+  c.op = ReduceOp::premul_sum;
+  c.count = 9;
+  const std::uint64_t factor = 0x9e3779b97f4a7c15, three = 3;  // the first has 64 significant bits
+  c.in = {std::vector<std::uint64_t>(c.count, three), std::vector<std::uint64_t>(c.count, factor)};
+  c.prescale = {true, true};
+  c.factor = {Factor(factor).bits(), Factor(three).bits()};
+  c.in_at = {{}, {}};
+  c.out_at = {{}};
+  c.streaming = {false};
+  const auto fault = runner.fault(plain(), c, std::vector<std::uint64_t>(c.count, factor * 6));
+  CHECK_FALSE(fault);
 }
 
 TEST_CASE("copy to several outputs") {
@@ -239,10 +271,12 @@ TEST_CASE("the tables are complete, and no output is no harm") {
     const float data[3] = {1, 2, 3};
     const runtime::ReduceInput in[] = {{reinterpret_cast<const std::byte*>(data)},
                                        {reinterpret_cast<const std::byte*>(data)}};
-    for (const auto& row : kernels->reduce)
-      for (const runtime::ReduceFn fn : row) {
-        REQUIRE(fn != nullptr);
-        fn({in, {}, 1});
+    for (std::size_t type = 0; type < kDataTypes; ++type)
+      for (std::size_t op = 0; op < kReduceOps; ++op) {
+        const runtime::ReduceFn fn = kernels->reduce[type][op];
+        INFO(name_of(static_cast<DataType>(type)) << " " << name_of(static_cast<ReduceOp>(op)));
+        REQUIRE((fn != nullptr) == can_reduce(static_cast<DataType>(type), static_cast<ReduceOp>(op)));
+        if (fn != nullptr) fn({in, {}, 1});
       }
     REQUIRE(kernels->copy != nullptr);
     kernels->copy({}, in[0].data, 3);

@@ -38,12 +38,14 @@ template <class T>
 T combine(ReduceOp op, T a, T b) {
   switch (op) {
     case ReduceOp::sum:
-    case ReduceOp::avg: return a + b;
+    case ReduceOp::avg:
+    case ReduceOp::premul_sum: return a + b;
     case ReduceOp::prod: return a * b;
     case ReduceOp::max: return greatest(a, b);
     case ReduceOp::min: return least(a, b);
+    default: break;
   }
-  throw std::logic_error("no such operation");
+  throw std::logic_error("no such operation on floats");
 }
 
 // Integers of `bits` bits are computed as mathematical integers that are wrapped after every step.
@@ -54,43 +56,66 @@ __int128 wrap(__int128 value, int bits, bool is_signed) {
   return is_signed && value >= modulus / 2 ? value - modulus : value;
 }
 
+// Integers of up to 64 bits fit with their sums and smaller products; the bits of a product do not depend on signs.
+__int128 reduce_two(ReduceOp op, __int128 a, __int128 b) {
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::avg:
+    case ReduceOp::premul_sum: return a + b;
+    case ReduceOp::prod: return static_cast<__int128>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+    case ReduceOp::max: return a > b ? a : b;
+    case ReduceOp::min: return a < b ? a : b;
+    case ReduceOp::bit_and: return a & b;
+    case ReduceOp::bit_or: return a | b;
+    case ReduceOp::bit_xor: return a ^ b;
+  }
+  throw std::logic_error("no such operation");
+}
+
 std::uint64_t reduce_integers(int bits, bool is_signed, ReduceOp op, const std::vector<Operand>& operands,
                               int divisor) {
   __int128 result = 0;
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    const __int128 operand = wrap(operands[i].bits, bits, is_signed);
-    if (i == 0)
-      result = operand;
-    else if (op == ReduceOp::sum || op == ReduceOp::avg)
-      result = wrap(result + operand, bits, is_signed);
-    else if (op == ReduceOp::prod)
-      result = wrap(static_cast<std::uint64_t>(result) * static_cast<std::uint64_t>(operand), bits, is_signed);
-    else if (op == ReduceOp::max)
-      result = result > operand ? result : operand;
-    else
-      result = result < operand ? result : operand;
+    __int128 operand = wrap(operands[i].bits, bits, is_signed);
+    if (operands[i].prescale) operand = wrap(reduce_two(ReduceOp::prod, operand, operands[i].factor), bits, is_signed);
+    result = i == 0 ? operand : wrap(reduce_two(op, result, operand), bits, is_signed);
   }
   const auto low = static_cast<std::uint64_t>(result / divisor);
   return bits == 64 ? low : low & ((std::uint64_t{1} << bits) - 1);
 }
 
+std::uint64_t reduce_booleans(ReduceOp op, const std::vector<Operand>& operands) {
+  std::size_t trues = 0;
+  for (const Operand& operand : operands) trues += operand.bits != 0;
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::max:
+    case ReduceOp::bit_or: return trues > 0;
+    case ReduceOp::prod:
+    case ReduceOp::min:
+    case ReduceOp::bit_and: return trues == operands.size();
+    case ReduceOp::bit_xor: return trues % 2;
+    default: throw std::logic_error("not an operation on booleans");
+  }
+}
+
 // T is what is computed in; round goes to the element type and back.
 template <class T, class Decode, class Round>
-T reduce_floats(ReduceOp op, const std::vector<Operand>& operands, T factor, int divisor, Decode decode, Round round) {
+T reduce_floats(ReduceOp op, const std::vector<Operand>& operands, int divisor, Decode decode, Round round) {
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   T result{};
   for (std::size_t i = 0; i < operands.size(); ++i) {
     T operand = decode(operands[i].bits);
-    if (operands[i].prescale) operand = round(operand * factor);
+    if (operands[i].prescale) operand = round(operand * bits_to<T>(static_cast<Bits>(operands[i].factor)));
     result = i == 0 ? operand : combine(op, result, operand);
   }
   return divisor == 1 ? result : result / static_cast<T>(divisor);
 }
 
-std::uint64_t reduce_small(const Format& format, ReduceOp op, const std::vector<Operand>& operands, float factor,
-                           int divisor) {
+std::uint64_t reduce_small(const Format& format, ReduceOp op, const std::vector<Operand>& operands, int divisor) {
   const auto decode = [&](std::uint64_t bits) { return format.decode(static_cast<std::uint32_t>(bits)); };
   const auto round = [&](float value) { return format.decode(format.encode(value)); };
-  return format.encode(reduce_floats<float>(op, operands, factor, divisor, decode, round));
+  return format.encode(reduce_floats<float>(op, operands, divisor, decode, round));
 }
 
 }  // namespace
@@ -145,28 +170,41 @@ const Format& format_of(DataType type) {
   }
 }
 
-bool is_floating(DataType type) { return type >= DataType::float16; }
+bool is_floating(DataType type) {
+  switch (type) {
+    case DataType::float16:
+    case DataType::bfloat16:
+    case DataType::float8_e4m3:
+    case DataType::float8_e5m2:
+    case DataType::float32:
+    case DataType::float64: return true;
+    default: return false;
+  }
+}
 
-std::uint64_t reduce(DataType type, ReduceOp op, const std::vector<Operand>& operands, double factor, int divisor) {
+std::uint64_t reduce(DataType type, ReduceOp op, const std::vector<Operand>& operands, int divisor) {
   const auto same = [](auto value) { return value; };
   switch (type) {
     case DataType::int8: return reduce_integers(8, true, op, operands, divisor);
     case DataType::uint8: return reduce_integers(8, false, op, operands, divisor);
+    case DataType::int16: return reduce_integers(16, true, op, operands, divisor);
+    case DataType::uint16: return reduce_integers(16, false, op, operands, divisor);
+    case DataType::boolean: return reduce_booleans(op, operands);
     case DataType::int32: return reduce_integers(32, true, op, operands, divisor);
     case DataType::uint32: return reduce_integers(32, false, op, operands, divisor);
     case DataType::int64: return reduce_integers(64, true, op, operands, divisor);
     case DataType::uint64: return reduce_integers(64, false, op, operands, divisor);
     case DataType::float32: {
       const auto decode = [](std::uint64_t bits) { return bits_to<float>(static_cast<std::uint32_t>(bits)); };
-      const auto result = reduce_floats<float>(op, operands, static_cast<float>(factor), divisor, decode, same);
+      const auto result = reduce_floats<float>(op, operands, divisor, decode, same);
       return std::isnan(result) ? 0x7fc00000 : bits_to<std::uint32_t>(result);
     }
     case DataType::float64: {
       const auto decode = [](std::uint64_t bits) { return bits_to<double>(bits); };
-      const auto result = reduce_floats<double>(op, operands, factor, divisor, decode, same);
+      const auto result = reduce_floats<double>(op, operands, divisor, decode, same);
       return std::isnan(result) ? 0x7ff8000000000000 : bits_to<std::uint64_t>(result);
     }
-    default: return reduce_small(format_of(type), op, operands, static_cast<float>(factor), divisor);
+    default: return reduce_small(format_of(type), op, operands, divisor);
   }
 }
 

@@ -38,10 +38,10 @@ bool is_floating(tutti::DataType type);
 struct Operand {
   std::uint64_t bits;  // the element, in the low bytes
   bool prescale;
+  std::uint64_t factor;  // the number's bits: a float for 16- and 8-bit floats, else of the element type
 };
 
 // The bits of the result for one element.
-std::uint64_t reduce(tutti::DataType type, tutti::ReduceOp op, const std::vector<Operand>& operands, double factor,
-                     int divisor);
+std::uint64_t reduce(tutti::DataType type, tutti::ReduceOp op, const std::vector<Operand>& operands, int divisor);
 
 }  // namespace reference

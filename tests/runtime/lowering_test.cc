@@ -131,7 +131,7 @@ struct Interpreter {
       }
       Bytes sum(value.size());
       const ReduceOutput out{sum.data(), false};
-      plain_kernels().reduce[std::size_t(c.type)][0]({in, {&out, 1}, value.size() / size_of(c.type), 1.0, 1});
+      plain_kernels().reduce[std::size_t(c.type)][0]({in, {&out, 1}, value.size() / size_of(c.type), 1});
       value = sum;
     }
     for (const auto& out : step.out) {

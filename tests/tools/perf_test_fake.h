@@ -27,8 +27,19 @@ typename F::Storage combine(typename F::Storage a, typename F::Storage b, Reduce
       case ReduceOp::max: return y > x ? b : a;
       default: return F::encode(x + y);
     }
+  } else if constexpr (std::is_same_v<F, Boolean>) {
+    switch (op) {
+      case ReduceOp::prod:
+      case ReduceOp::min:
+      case ReduceOp::bit_and: return a != 0 && b != 0;
+      case ReduceOp::bit_xor: return (a != 0) != (b != 0);
+      default: return a != 0 || b != 0;
+    }
   } else {
     switch (op) {
+      case ReduceOp::bit_and: return static_cast<T>(a & b);
+      case ReduceOp::bit_or: return static_cast<T>(a | b);
+      case ReduceOp::bit_xor: return static_cast<T>(a ^ b);
       case ReduceOp::prod: return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
       case ReduceOp::min: return std::min(a, b);
       case ReduceOp::max: return std::max(a, b);
@@ -40,6 +51,17 @@ typename F::Storage combine(typename F::Storage a, typename F::Storage b, Reduce
 // avg as the library does it: float16 and float8 are scaled before, everything else is divided after.
 inline bool scales_before(DataType type) {
   return type == DataType::float16 || type == DataType::float8_e4m3 || type == DataType::float8_e5m2;
+}
+
+// What `rank` gives to mulsum, or as it is to every other op.
+template <class F>
+typename F::Storage contribution(typename F::Storage value, ReduceOp op, int rank) {
+  if (op != ReduceOp::premul_sum) return value;
+  if constexpr (F::kFloat)
+    return F::encode(F::decode(value) * multiplier(rank));
+  else
+    return static_cast<typename F::Storage>(static_cast<std::uint64_t>(value) *
+                                            static_cast<unsigned>(multiplier(rank)));
 }
 
 // Left to right over `operands`, each a pointer to one element.
@@ -105,9 +127,11 @@ class FakeJob {
         auto* out = reinterpret_cast<T*>(result.data());
         std::vector<T> operands(static_cast<std::size_t>(size()));
         for (std::size_t i = 0; i < count; ++i) {
-          for (int r = 0; r < size(); ++r)
+          for (int r = 0; r < size(); ++r) {
+            const int from = (rank_ + r) % size();
             operands[static_cast<std::size_t>(r)] =
-                static_cast<const T*>(job_.inputs_[static_cast<std::size_t>((rank_ + r) % size())])[i];
+                contribution<F>(static_cast<const T*>(job_.inputs_[static_cast<std::size_t>(from)])[i], op, from);
+          }
           out[i] = reduce<F>(operands, type, op);
         }
       });

@@ -75,6 +75,14 @@ std::vector<std::vector<std::string>> rows_of(const std::string& out) {
 
 constexpr std::size_t kOutWrong = 8, kInWrong = 12;  // columns of the plain table
 
+// How many pairs of a type and an op there are.
+std::size_t pairs() {
+  std::size_t count = 0;
+  for (int type = 0; type < kDataTypes; ++type)
+    for (int op = 0; op < kReduceOps; ++op) count += can_reduce(static_cast<DataType>(type), static_cast<ReduceOp>(op));
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE("a right library has no wrong elements, for all types and ops and odd counts") {
@@ -84,7 +92,7 @@ TEST_CASE("a right library has no wrong elements, for all types and ops and odd 
     INFO(outcome.out << outcome.errors[0]);
     for (const int status : outcome.statuses) CHECK(status == kGood);
     const auto rows = rows_of(outcome.out);
-    CHECK(rows.size() == 4u * kDataTypes * kReduceOps);
+    CHECK(rows.size() == 4 * pairs());
     for (const auto& row : rows) {
       REQUIRE(row.size() == 13);
       CHECK(row[kOutWrong] == "0");
@@ -143,6 +151,7 @@ TEST_CASE("swapped chunks, a shift by one element, a dropped tail and a stale re
   }
   for (int type = 0; type < kDataTypes; ++type)
     for (int op = 0; op < kReduceOps; ++op) {
+      if (!can_reduce(static_cast<DataType>(type), static_cast<ReduceOp>(op))) continue;
       const std::string type_name(name_of(static_cast<DataType>(type))), op_name(name_of(static_cast<ReduceOp>(op)));
       const Outcome outcome = run(
           2, {"-b", "512", "-e", "512", "-n", "2", "-d", type_name.c_str(), "-o", op_name.c_str()}, faults[0].second);

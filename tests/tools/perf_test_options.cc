@@ -110,6 +110,8 @@ TEST_CASE("all means all types and ops") {
   const Options o = parse({"-d", "all", "-o", "all"});
   CHECK(o.types.size() == kDataTypes);
   CHECK(o.ops.size() == kReduceOps);
+  CHECK(parse({"-o", "MULSUM"}).ops == std::vector{ReduceOp::premul_sum});
+  CHECK(parse({"-o", "premul_sum", "-d", "bool"}).types == std::vector{DataType::boolean});
 }
 
 TEST_CASE("flags for GPUs take the value that asks for nothing, and only that") {

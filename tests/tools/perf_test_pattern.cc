@@ -22,9 +22,10 @@ std::vector<DataType> all_types() {
   return types;
 }
 
-std::vector<ReduceOp> all_ops() {
+std::vector<ReduceOp> all_ops_of(DataType type) {
   std::vector<ReduceOp> ops;
-  for (int i = 0; i < kReduceOps; ++i) ops.push_back(static_cast<ReduceOp>(i));
+  for (int i = 0; i < kReduceOps; ++i)
+    if (can_reduce(type, static_cast<ReduceOp>(i))) ops.push_back(static_cast<ReduceOp>(i));
   return ops;
 }
 
@@ -77,7 +78,7 @@ TEST_CASE("formats have the values of their definitions") {
 TEST_CASE("every order of reducing gives the expected bits, for all types, ops and 1 to 17 ranks") {
   std::mt19937 random(7);
   for (const DataType type : all_types())
-    for (const ReduceOp op : all_ops())
+    for (const ReduceOp op : all_ops_of(type))
       for (int ranks = 1; ranks <= 17; ++ranks) {
         const Pattern pattern{type, op, ranks, static_cast<std::uint64_t>(ranks) * 31};
         with_format(type, [&]<class F>() {
@@ -89,7 +90,8 @@ TEST_CASE("every order of reducing gives the expected bits, for all types, ops a
           std::iota(order.begin(), order.end(), 0);
           std::vector<T> operands(order.size());
           const auto gather = [&](std::size_t i) {
-            for (std::size_t r = 0; r < order.size(); ++r) operands[r] = inputs[order[r]][i];
+            for (std::size_t r = 0; r < order.size(); ++r)
+              operands[r] = contribution<F>(inputs[order[r]][i], op, static_cast<int>(order[r]));
           };
           for (std::size_t i = 0; i < kCount; ++i) {
             std::sort(order.begin(), order.end());
@@ -139,7 +141,7 @@ TEST_CASE("16- and 8-bit sums are the same when a step accumulates in float32") 
 
 TEST_CASE("inputs are finite, never -0, and depend on rank, index and seed") {
   for (const DataType type : all_types())
-    for (const ReduceOp op : all_ops())
+    for (const ReduceOp op : all_ops_of(type))
       for (int ranks : {1, 2, 9, 64}) {
         with_format(type, [&]<class F>() {
           using T = typename F::Storage;
@@ -178,7 +180,7 @@ TEST_CASE("inputs are finite, never -0, and depend on rank, index and seed") {
 
 TEST_CASE("neighbouring results differ, so that a misplaced element is seen") {
   for (const DataType type : all_types())
-    for (const ReduceOp op : all_ops())
+    for (const ReduceOp op : all_ops_of(type))
       for (int ranks : {2, 3, 8, 17}) {
         constexpr std::size_t kMany = 2048;
         const std::size_t bytes = size_of(type);
@@ -193,6 +195,7 @@ TEST_CASE("neighbouring results differ, so that a misplaced element is seen") {
 
 TEST_CASE("a lost or doubled contribution of any rank changes most sums") {
   for (const DataType type : all_types()) {
+    if (type == DataType::boolean) continue;  // whose sum is "or"
     const Pattern pattern{type, ReduceOp::sum, 4, 11};
     with_format(type, [&]<class F>() {
       using T = typename F::Storage;

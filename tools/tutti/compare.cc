@@ -32,6 +32,9 @@ Experiment experiment_of(const Flags& flags) {
   for (int i = 0; i < kReduceOps; ++i) ops.emplace_back(name_of(static_cast<ReduceOp>(i)));
   experiment.type = type ? *type : *data_type_from_name(base::parse_choice("--type", flags.type, types));
   experiment.op = *reduce_op_from_name(base::parse_choice("--op", flags.op, ops));
+  if (!can_reduce(experiment.type, experiment.op))
+    throw CLI::ValidationError("--op", "'" + flags.op + "' does not reduce elements of type " + flags.type +
+                                           "; valid: " + valid_ops(experiment.type));
   experiment.sizes = parse_sizes("--sizes", flags.sizes);
   if (experiment.sizes.front() < size_of(experiment.type))
     throw CLI::ValidationError("--sizes", "'" + flags.sizes + "' has " + std::to_string(experiment.sizes.front()) +
@@ -90,7 +93,8 @@ void add_compare(CLI::App& app) {
   add_number(*command, "--rounds", flags->rounds, 1, 1000, "Turns of each algorithm at each size")
       ->default_str(std::to_string(flags->rounds));
   command->add_option("--type", flags->type, "Element type")->capture_default_str();
-  command->add_option("--op", flags->op, "sum, prod, min, max or avg")->capture_default_str();
+  command->add_option("--op", flags->op, "sum, prod, max, min, avg, mulsum, bit_and, bit_or or bit_xor")
+      ->capture_default_str();
   CLI::Option* processes = command->add_flag("--processes", flags->processes, "Ranks are processes (default)");
   command->add_flag("--threads", flags->threads, "Ranks are threads of this process")->excludes(processes);
   command->add_flag("--bind", flags->bind, "Keep each rank on a core: steadier figures on a busy machine");

@@ -51,7 +51,8 @@ void add_explain(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("explain", "Show which algorithm a call would use, and why");
   flags->add_world(command);
   flags->add_size(command, true);
-  command.add_option("--op", flags->op, "reduction: sum, prod, max, min, avg")->capture_default_str();
+  command.add_option("--op", flags->op, "reduction: sum, prod, max, min, avg, mulsum, bit_and, bit_or, bit_xor")
+      ->capture_default_str();
   command.add_option("--hosts", flags->hosts, "hosts that share the ranks in equal blocks")->capture_default_str();
   command.add_option("--cores", flags->cores, "cores of each host (default: those of this machine)");
   command.add_option("--algo", flags->algorithms, "force an algorithm, as TUTTI_ALGO does");

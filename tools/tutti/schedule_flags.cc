@@ -59,8 +59,10 @@ DataType ScheduleFlags::the_type() const {
 }
 
 ReduceOp ScheduleFlags::the_op() const {
-  if (const auto value = reduce_op_from_name(op)) return *value;
-  refuse("--op", op, names_of<ReduceOp>(kReduceOps));
+  const auto value = reduce_op_from_name(op);
+  if (!value) refuse("--op", op, names_of<ReduceOp>(kReduceOps));
+  if (!can_reduce(the_type(), *value)) refuse("--op", op, valid_ops(the_type()) + " (elements of type " + type + ")");
+  return *value;
 }
 
 int ScheduleFlags::the_root() const {
