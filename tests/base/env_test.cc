@@ -1,6 +1,7 @@
 #include "src/base/env.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "tutti/error.h"
 #include "tutti/types.h"
@@ -43,4 +44,34 @@ TEST_CASE("every type and op has a name that reads back") {
     CHECK(reduce_op_from_name(name_of(static_cast<ReduceOp>(i))) == static_cast<ReduceOp>(i));
   CHECK(data_type_from_name("float16") == DataType::float16);
   CHECK_FALSE(data_type_from_name("float17"));
+  CHECK(data_type_from_name("boolean") == DataType::boolean);
+  CHECK(reduce_op_from_name("premul_sum") == ReduceOp::premul_sum);
+  CHECK(data_type_of<bool>() == DataType::boolean);
+  CHECK(data_type_of<std::int16_t>() == DataType::int16);
+  CHECK(data_type_of<std::uint16_t>() == DataType::uint16);
+}
+
+TEST_CASE("a factor from memory is the number of that element") {
+  const auto of = [](DataType type, std::uint64_t bits) { return Factor::from_element(type, &bits); };
+  CHECK(of(DataType::int8, 0xfd) == Factor(std::int8_t{-3}));
+  CHECK(of(DataType::uint8, 0xfd) == Factor(std::uint8_t{253}));
+  CHECK(of(DataType::int16, 0xfffd) == Factor(std::int16_t{-3}));
+  CHECK(of(DataType::uint16, 0xfffd) == Factor(std::uint16_t{65533}));
+  CHECK(of(DataType::int32, 0xfffffffd) == Factor(std::int32_t{-3}));
+  CHECK(of(DataType::uint32, 0xfffffffd) == Factor(std::uint32_t{0xfffffffd}));
+  CHECK(of(DataType::int64, ~std::uint64_t{2}) == Factor(std::int64_t{-3}));
+  CHECK(of(DataType::uint64, ~std::uint64_t{2}) == Factor(~std::uint64_t{2}));
+  CHECK(of(DataType::float32, 0xc0400000) == Factor(-3.0f));
+  CHECK(of(DataType::float64, 0xc008000000000000) == Factor(-3.0));
+  CHECK(of(DataType::float16, 0xc200) == Factor(-3.0f));
+  CHECK(of(DataType::float16, 0x0001) == Factor(0x1p-24f));
+  CHECK(of(DataType::float16, 0x7bff) == Factor(65504.0f));
+  CHECK(of(DataType::bfloat16, 0xc040) == Factor(-3.0f));
+  CHECK(of(DataType::bfloat16, 0x0001) == Factor(0x1p-133f));
+  CHECK(of(DataType::float8_e4m3, 0x7e) == Factor(448.0f));
+  CHECK(of(DataType::float8_e4m3, 0x81) == Factor(-0x1p-9f));
+  CHECK(of(DataType::float8_e5m2, 0x7b) == Factor(57344.0f));
+  CHECK(of(DataType::float8_e5m2, 0xfc) == Factor(-std::numeric_limits<float>::infinity()));
+  CHECK(of(DataType::float8_e4m3, 0x7f) == Factor(std::numeric_limits<float>::quiet_NaN()));
+  CHECK_THROWS_WITH(of(static_cast<DataType>(15), 0), Catch::Contains("data type is 15; valid: 0 to 14"));
 }

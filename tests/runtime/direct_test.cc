@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
@@ -72,6 +73,19 @@ void check_averages(Communicator& comm, std::byte* data) {
   expect(std::memcmp(data, threes.data(), count * 2) == 0, "the average of equal float16");
 }
 
+// So does premul_sum, and a reader must apply the factor of whom the message comes from.
+void check_premultiplied(Communicator& comm, const std::byte* input, std::byte* output) {
+  constexpr std::size_t count = 100'000;
+  const std::vector<std::uint16_t> threes(count, 0x4200);
+  std::memcpy(const_cast<std::byte*>(input), threes.data(), count * 2);
+  comm.all_reduce(input, output, count, DataType::float16, static_cast<float>(1 << comm.rank()));
+  const int sum = 3 * ((1 << comm.size()) - 1);  // of at most 10 bits: exact
+  const int exponent = std::bit_width(static_cast<unsigned>(sum)) - 1;
+  const auto code = static_cast<std::uint16_t>((exponent + 15) << 10 | (sum << (10 - exponent) & 0x3ff));
+  const std::vector<std::uint16_t> expected_codes(count, code);
+  expect(std::memcmp(output, expected_codes.data(), count * 2) == 0, "the sum of float16 by different factors");
+}
+
 void check_all(Communicator& comm, std::byte* input, std::byte* output) {
   for (const std::string& algorithm : comm.algorithms(Collective::all_reduce)) {
     comm.force_algorithm(algorithm);
@@ -81,6 +95,8 @@ void check_all(Communicator& comm, std::byte* input, std::byte* output) {
       check_sum(comm, input + 3, output + 17, count, algorithm + " misaligned");
     }
     check_averages(comm, input);
+    check_premultiplied(comm, input, output);
+    check_premultiplied(comm, output, output);
   }
   const std::size_t count = 100'000;
   const auto ranks = static_cast<std::size_t>(comm.size());

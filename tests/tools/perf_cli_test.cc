@@ -116,7 +116,7 @@ TEST_CASE("memory of tutti::alloc: exact on processes and threads, and said in h
 TEST_CASE("bad command lines end with status 2 and a message on standard error only") {
   for (const char* flags :
        {"-b 1m -e 1k", "-d foo", "-o foo", "-i -1", "-e", "--nope", "-g 2 -r 99", "-g 2 --algo rnig", "--memory gpu",
-        "-g 2 -b 8 -e 4096G -f 2", "-g 2 -J /nonexistent/x.json"}) {
+        "-g 2 -b 8 -e 4096G -f 2", "-g 2 -b 8 -e 8 -d float -o bit_or", "-g 2 -J /nonexistent/x.json"}) {
     INFO(flags);
     CHECK(run(kPerf + " " + flags + " 2>/dev/null").output.empty());
     const Result result = run(kPerf + " " + flags + " 2>&1");
@@ -152,7 +152,7 @@ TEST_CASE("tutti compare measures and reports") {
 TEST_CASE("tutti compare names bad values") {
   for (const char* flags : {"--sizes 8:x", "--ranks 0", "--algos rnig --threads --ranks 2 --sizes 8", "--type foo",
                             "--op foo", "--rounds 0", "--algos ring/9 --threads --ranks 2 --sizes 8",
-                            "--threads --processes", "--sizes 1 --type double"}) {
+                            "--threads --processes", "--sizes 1 --type double", "--type float --op bit_or"}) {
     const Result result = run(kTutti + " compare " + flags + " 2>&1");
     INFO(flags << "\n" << result.output);
     CHECK(result.status == 2);
