@@ -109,7 +109,9 @@ std::vector<double> Bench::gathered(const std::vector<double>& mine) {
   return all;
 }
 
-void Bench::call(std::size_t bytes) { peer_.all_reduce(input_.data(), output_.data(), count(bytes), type_, op_); }
+void Bench::call(std::size_t bytes) {
+  peer_.run({Collective::all_reduce, input_.data(), output_.data(), count(bytes), type_, op_});
+}
 
 void Bench::touch(std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += kCacheLine) {

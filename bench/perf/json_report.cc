@@ -105,14 +105,14 @@ void JsonReport::config(const Options& o, const std::vector<RankInfo>& ranks) {
 void JsonReport::row(const Row& row, const Options& options, double bus_factor, const std::string& experiment) {
   if (file_ == nullptr) return;
   Json result{{"size", row.reported_bytes},
-              {"count", row.spec.count},
+              {"count", row.count},
               {"type", name_of(row.spec.type)},
-              {"redop", name_of(row.spec.op)},
+              {"redop", row.redop},
               {"root", std::to_string(row.spec.root)}};
   result["out_of_place"] = side_json(row.out_of_place, row.reported_bytes, options, bus_factor);
   if (!row.out_of_place.call_us.empty()) result["out_of_place_per_iter"] = iterations_json(row.out_of_place);
-  result["in_place"] = side_json(row.in_place, row.reported_bytes, options, bus_factor);
-  if (!row.in_place.call_us.empty()) result["in_place_per_iter"] = iterations_json(row.in_place);
+  if (row.in_place) result["in_place"] = side_json(*row.in_place, row.reported_bytes, options, bus_factor);
+  if (row.in_place && !row.in_place->call_us.empty()) result["in_place_per_iter"] = iterations_json(*row.in_place);
   result["actual_iterations"] = options.iterations;
   result["experiment_name"] = experiment;
   if (options.more)

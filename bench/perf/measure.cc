@@ -36,12 +36,16 @@ Capacity capacity(const CollectiveUnderTest& collective, const Options& options,
   for (const DataType type : options.types)
     for (int rank = 0; rank < ranks; ++rank) {
       const std::size_t bytes = size_of(type);
-      const Shape shape = collective.shape(options.max_bytes / bytes, rank, ranks);
+      const Shape shape =
+          collective.shape(options.max_bytes / bytes, bytes, {rank, ranks, rank});  // as a root: the most
       most.input = std::max(most.input, shape.input_count * bytes);
       most.output = std::max(most.output, shape.output_count * bytes);
     }
   return most;
 }
+
+// In place there is one buffer: the larger.
+bool output_lies_in_input(const Shape& shape) { return shape.input_count > shape.output_count; }
 
 std::size_t misalign_bytes(const Options& options) { return options.misalign * sizeof(std::uint64_t); }
 
@@ -55,7 +59,11 @@ struct Measurement::Side {
   std::byte* input;
   std::byte* output;
   Pattern pattern;
-  Call call;
+  CollectiveCall call;
+  std::vector<Expected> expected;
+
+  std::size_t input_bytes() const { return shape.input_count * element; }
+  std::size_t output_bytes() const { return shape.output_count * element; }
 };
 
 Measurement::Measurement(Peer& peer, const CollectiveUnderTest& collective, const Options& options)
@@ -75,22 +83,47 @@ std::size_t Measurement::footprint(const CollectiveUnderTest& collective, const 
 
 Measurement::Side Measurement::side(const RowSpec& spec, bool in_place) {
   const std::size_t element = size_of(spec.type);
-  const Shape shape = collective_.shape(spec.count, peer_.rank(), peer_.size());
+  const Place place{peer_.rank(), peer_.size(), spec.root};
+  const Shape shape = collective_.shape(spec.size, element, place);
   // The buffers leave room for misaligned 8-byte elements; a smaller type is moved by as many of its own.
   const std::ptrdiff_t back = static_cast<std::ptrdiff_t>(options_.misalign * (sizeof(std::uint64_t) - element));
+  std::byte* input = input_.data() - back;
   std::byte* output = output_.data() - back;
-  std::byte* input = in_place ? output + shape.input_in_output * element : input_.data() - back;
-  const Call call{input, output, shape.call_count, spec.type, spec.op, spec.root};
-  return {spec, shape, element, in_place, input, output, {spec.type, spec.op, peer_.size(), 0}, call};
+  if (in_place && output_lies_in_input(shape)) output = input + shape.output_in_input * element;
+  if (in_place && !output_lies_in_input(shape)) input = output + shape.input_in_output * element;
+  const CollectiveCall call{collective_.collective().value_or(Collective::barrier),
+                            input,
+                            output,
+                            shape.call_count,
+                            spec.type,
+                            spec.op,
+                            std::max(spec.root, 0),
+                            spec.op == ReduceOp::premul_sum ? std::optional(factor_of(spec.type, peer_.rank()))
+                                                            : std::nullopt};
+  return {spec,
+          shape,
+          element,
+          in_place,
+          input,
+          output,
+          {spec.type, spec.op, peer_.size(), 0},
+          call,
+          collective_.expected(shape.call_count, place)};
 }
 
 Row Measurement::run(const RowSpec& spec) {
-  Row row{spec, 0, {}, {}, {}};
-  const Shape shape = collective_.shape(spec.count, peer_.rank(), peer_.size());
+  Row row{spec, 0, 0, {}, {}, {}, {}};
+  const Shape shape = collective_.shape(spec.size, size_of(spec.type), {peer_.rank(), peer_.size(), spec.root});
   row.reported_bytes = shape.reported_count * size_of(spec.type);
+  row.count = shape.call_count;
+  row.redop = collective_.reduces() ? name_of(spec.op) : "none";
   row.out_of_place = run_side(side(spec, false));
-  row.in_place = run_side(side(spec, true));
-  if (options_.more) row.plan = peer_.explain(collective_.collective(), shape.call_count, spec.type, spec.op);
+  if (collective_.in_place()) row.in_place = run_side(side(spec, true));
+  if (!options_.more) return row;
+  if (const auto collective = collective_.collective())
+    row.plan = peer_.explain(*collective, shape.call_count, spec.type, spec.op);
+  else
+    row.plan.algorithm = "exchange";
   return row;
 }
 
@@ -141,11 +174,22 @@ Timing Measurement::run_side(const Side& side) {
 void Measurement::prepare(const Side& side, std::uint64_t seed) {
   Pattern pattern = side.pattern;
   pattern.seed = seed;
-  const std::size_t output_bytes = side.shape.output_count * side.element;
-  std::memset(side.output, kPoison, output_bytes);
+  std::memset(side.output, kPoison, side.output_bytes());
   fill_input(pattern, peer_.rank(), 0, side.shape.input_count, side.input);
-  if (!side.in_place) input_.arm(side.input, side.shape.input_count * side.element);
-  output_.arm(side.output, output_bytes);
+  if (!side.in_place) {
+    input_.arm(side.input, side.input_bytes());
+    output_.arm(side.output, side.output_bytes());
+  } else if (output_lies_in_input(side.shape)) {
+    input_.arm(side.input, side.input_bytes());
+  } else {
+    output_.arm(side.output, side.output_bytes());
+  }
+}
+
+// Bytes that were written outside the buffers.
+std::size_t Measurement::violations(const Side& side) const {
+  if (!side.in_place) return input_.violations() + output_.violations();
+  return output_lies_in_input(side.shape) ? input_.violations() : output_.violations();
 }
 
 void Measurement::check(const Side& side, std::uint64_t seed, Timing& timing) {
@@ -155,25 +199,29 @@ void Measurement::check(const Side& side, std::uint64_t seed, Timing& timing) {
     if (mismatch.count == 0) return;
     timing.wrong += static_cast<double>(mismatch.count);
     complain(std::string(what) + " of " + std::string(collective_.name()) + " " + std::string(name_of(side.spec.type)) +
-             " " + std::string(name_of(side.spec.op)) + " with " + std::to_string(side.spec.count) + " elements (" +
-             (side.in_place ? "in place" : "out of place") + ") has " + std::to_string(mismatch.count) +
+             " " + std::string(name_of(side.spec.op)) + " with " + std::to_string(side.shape.call_count) +
+             " elements (" + (side.in_place ? "in place" : "out of place") + ") has " + std::to_string(mismatch.count) +
              " wrong elements: " + mismatch.text);
   };
-  judge("the output", collective_.check_output(pattern, peer_.rank(), side.output, side.shape.output_count));
-  std::size_t outside = output_.violations();
-  if (!side.in_place) {
-    judge("the input, which must not change,", check_input(pattern, peer_.rank(), side.input, side.shape.input_count));
-    outside += input_.violations();
+  for (const Expected& part : side.expected) {
+    const std::byte* data = side.output + part.at * side.element;
+    const std::string what =
+        side.expected.size() == 1 ? "the output" : "the output's part from element " + std::to_string(part.at) + " on";
+    judge(what.c_str(), part.rank == Expected::kReduced ? check_reduced(pattern, data, part.count, part.from)
+                                                        : check_input(pattern, part.rank, data, part.count, part.from));
   }
+  if (!side.in_place)
+    judge("the input, which must not change,", check_input(pattern, peer_.rank(), side.input, side.shape.input_count));
+  const std::size_t outside = violations(side);
   if (outside > 0)
     complain(std::to_string(outside) + " bytes outside the buffers of " + std::string(collective_.name()) + " with " +
-             std::to_string(side.spec.count) + " elements were written");
+             std::to_string(side.shape.call_count) + " elements were written");
   timing.out_of_bounds += static_cast<double>(outside);
 }
 
 // Every cache line of the input is written (with what it holds), as by an application that makes new data.
 void Measurement::touch_input(const Side& side) {
-  const std::size_t bytes = side.shape.input_count * side.element;
+  const std::size_t bytes = side.input_bytes();
   for (std::size_t i = 0; i < bytes; i += kCacheLine) {
     volatile std::byte* byte = side.input + i;
     *byte = *byte;
@@ -181,7 +229,7 @@ void Measurement::touch_input(const Side& side) {
 }
 
 void Measurement::read_output(const Side& side) {
-  const std::size_t bytes = side.shape.output_count * side.element;
+  const std::size_t bytes = side.output_bytes();
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < bytes; i += kCacheLine)
     sum += std::to_integer<std::uint64_t>(*const_cast<const volatile std::byte*>(side.output + i));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct Timing {
 };
 
 struct RowSpec {
-  std::size_t count;  // elements of the size column
+  std::size_t size;  // elements that -b, -e and the steps ask for
   DataType type;
   ReduceOp op;
   int root;
@@ -29,8 +30,11 @@ struct RowSpec {
 struct Row {
   RowSpec spec;
   std::size_t reported_bytes = 0;  // the size column
-  Timing out_of_place, in_place;
-  PlanInfo plan;  // only with Options::more
+  std::size_t count = 0;           // the count column
+  std::string redop;               // "none" for collectives that reduce nothing
+  Timing out_of_place;
+  std::optional<Timing> in_place;  // none: the collective cannot
+  PlanInfo plan;                   // only with Options::more
 };
 
 // Measures one rank's part of a row after the other; every rank runs the same rows in the same order.
@@ -53,6 +57,7 @@ class Measurement {
   Side side(const RowSpec& spec, bool in_place);
   Timing run_side(const Side& side);
   void prepare(const Side& side, std::uint64_t seed);
+  std::size_t violations(const Side& side) const;
   void check(const Side& side, std::uint64_t seed, Timing& timing);
   void touch_input(const Side& side);
   void read_output(const Side& side);

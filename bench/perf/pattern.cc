@@ -341,14 +341,14 @@ void fill_reduced(const Pattern& p, std::size_t begin, std::size_t count, void* 
   });
 }
 
-Mismatch check_reduced(const Pattern& p, const void* data, std::size_t count) {
+Mismatch check_reduced(const Pattern& p, const void* data, std::size_t count, std::size_t begin) {
   return check(p.type, data, count, tolerance(p),
-               [&](std::size_t begin, std::size_t n, void* want) { fill_reduced(p, begin, n, want); });
+               [&](std::size_t at, std::size_t n, void* want) { fill_reduced(p, begin + at, n, want); });
 }
 
-Mismatch check_input(const Pattern& p, int rank, const void* data, std::size_t count) {
+Mismatch check_input(const Pattern& p, int rank, const void* data, std::size_t count, std::size_t begin) {
   return check(p.type, data, count, 0,
-               [&](std::size_t begin, std::size_t n, void* want) { fill_input(p, rank, begin, n, want); });
+               [&](std::size_t at, std::size_t n, void* want) { fill_input(p, rank, begin + at, n, want); });
 }
 
 std::uint64_t tolerance(const Pattern& p) {

@@ -36,9 +36,9 @@ struct Mismatch {
   std::string text;       // "element 17 is 0x3f800000, expected 0x40000000"; empty when all are right
 };
 
-// `data` is elements [0, count) of the reduction, or of what `rank` contributed.
-Mismatch check_reduced(const Pattern& pattern, const void* data, std::size_t count);
-Mismatch check_input(const Pattern& pattern, int rank, const void* data, std::size_t count);
+// `data` is elements [begin, begin + count) of the reduction, or of what `rank` contributed. Indices count from `data`.
+Mismatch check_reduced(const Pattern& pattern, const void* data, std::size_t count, std::size_t begin = 0);
+Mismatch check_input(const Pattern& pattern, int rank, const void* data, std::size_t count, std::size_t begin = 0);
 
 // How far a right result may lie from the exact one, in units in the last place: 2 for avg of float32 and float64 when
 // the number of ranks is no power of two (multiplying by a rounded 1/n is allowed), else 0.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,10 @@ class Peer {
   // all[r * count + i] = mine[i] of rank r, for the harness's own figures.
   virtual void gather(const double* mine, std::size_t count, double* all) = 0;
 
-  // premul_sum: with factor_of() this rank.
-  virtual void all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) = 0;
-  virtual void start_all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) = 0;
+  virtual void run(const CollectiveCall& call) = 0;
+  virtual void start(const CollectiveCall& call) = 0;
+  virtual void exchange(std::span<const Transfer> transfers) = 0;
+  virtual void start_exchange(std::span<const Transfer> transfers) = 0;
   // Waits for everything started.
   virtual void finish() = 0;
 
@@ -45,15 +47,11 @@ class CommunicatorPeer final : public Peer {
   void gather(const double* mine, std::size_t count, double* all) override {
     communicator_.all_gather(mine, all, count, DataType::float64);
   }
-  void all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) override {
-    if (op == ReduceOp::premul_sum)
-      return communicator_.all_reduce(input, output, count, type, factor_of(type, rank()));
-    communicator_.all_reduce(input, output, count, type, op);
-  }
-  void start_all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) override {
-    started_.push_back(op == ReduceOp::premul_sum
-                           ? communicator_.all_reduce_async(input, output, count, type, factor_of(type, rank()))
-                           : communicator_.all_reduce_async(input, output, count, type, op));
+  void run(const CollectiveCall& call) override { communicator_.run(call); }
+  void start(const CollectiveCall& call) override { started_.push_back(communicator_.start(call)); }
+  void exchange(std::span<const Transfer> transfers) override { communicator_.exchange(transfers); }
+  void start_exchange(std::span<const Transfer> transfers) override {
+    started_.push_back(communicator_.exchange_async(transfers));
   }
   void finish() override {
     for (Work& work : started_) work.wait();

@@ -104,8 +104,14 @@ void check_job(Peer& peer, const CollectiveUnderTest& collective, const Options&
     throw Error(ErrorCode::invalid_argument,
                 "-o is '" + std::string(name_of(options.ops.front())) + "'; valid for elements of type " +
                     std::string(name_of(options.types.front())) + ": " + valid_ops(options.types.front()));
+  if (const std::string why = collective.refusal(peer.size()); !why.empty())
+    throw Error(ErrorCode::invalid_argument, std::string(collective.name()) + "_perf: " + why);
   if (!options.algorithm.empty()) {
-    base::parse_choice("--algo", options.algorithm, peer.algorithms(collective.collective()));
+    if (!collective.collective())
+      throw Error(ErrorCode::invalid_argument, "--algo is '" + options.algorithm + "', but " +
+                                                   std::string(collective.name()) +
+                                                   " is made of messages between two ranks; valid: no --algo");
+    base::parse_choice("--algo", options.algorithm, peer.algorithms(*collective.collective()));
     peer.force_algorithm(options.algorithm);
   }
   check_memory(peer, collective, options);

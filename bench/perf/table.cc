@@ -55,6 +55,14 @@ std::string side_columns(const Timing& timing, std::size_t bytes, const Options&
   return text;
 }
 
+// The columns of a side that there is not.
+std::string no_side(const Options& options) {
+  std::string text = format("  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
+  for (int i = 0; options.per_iteration && i < 4; ++i) text += format("  %7s", "N/A");
+  for (int i = 0; options.more && i < 3; ++i) text += format("  %7s", "N/A");
+  return text;
+}
+
 }  // namespace
 
 Bandwidth bandwidth(std::size_t bytes, double time_us, double bus_factor) {
@@ -63,7 +71,8 @@ Bandwidth bandwidth(std::size_t bytes, double time_us, double bus_factor) {
 }
 
 void Totals::add(const Row& row, double bus_factor) {
-  for (const Timing* side : {&row.out_of_place, &row.in_place}) {
+  for (const Timing* side : {&row.out_of_place, row.in_place ? &*row.in_place : nullptr}) {
+    if (side == nullptr) continue;
     wrong += side->wrong;
     out_of_bounds += side->out_of_bounds;
     bus_bandwidth += bandwidth(row.reported_bytes, side->time_us, bus_factor).bus;
@@ -114,11 +123,10 @@ std::string table_header(const Options& options) {
 }
 
 std::string table_row(const Row& row, const Options& options, double bus_factor) {
-  std::string text =
-      format("%12zu  %12zu  %8s  %6s  %6d", row.reported_bytes, row.spec.count,
-             std::string(name_of(row.spec.type)).c_str(), std::string(name_of(row.spec.op)).c_str(), row.spec.root);
+  std::string text = format("%12zu  %12zu  %8s  %6s  %6d", row.reported_bytes, row.count,
+                            std::string(name_of(row.spec.type)).c_str(), row.redop.c_str(), row.spec.root);
   text += side_columns(row.out_of_place, row.reported_bytes, options, bus_factor);
-  text += side_columns(row.in_place, row.reported_bytes, options, bus_factor);
+  text += row.in_place ? side_columns(*row.in_place, row.reported_bytes, options, bus_factor) : no_side(options);
   if (options.more) text += format("  %16s", row.plan.algorithm.c_str()) + "  " + fitted(row.plan.predicted_us, 9);
   if (options.timestamps) text += "  " + now_text();
   return text + "\n";

@@ -116,7 +116,8 @@ class FakeJob {
         std::copy_n(job_.figures_[static_cast<std::size_t>(r)], count, all + count * static_cast<std::size_t>(r));
       barrier();
     }
-    void all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) override {
+    void run(const CollectiveCall& call) override {
+      const auto [collective, input, output, count, type, op, root] = call;
       job_.inputs_[index()] = input;
       if (job_.watch_) job_.watch_(rank_, input);
       barrier();
@@ -140,9 +141,9 @@ class FakeJob {
       if (job_.fault_) job_.fault_(rank_, calls_, static_cast<std::byte*>(output), bytes);
       ++calls_;
     }
-    void start_all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) override {
-      all_reduce(input, output, count, type, op);
-    }
+    void start(const CollectiveCall& call) override { run(call); }
+    void exchange(std::span<const Transfer>) override { throw std::logic_error("this library has no exchange"); }
+    void start_exchange(std::span<const Transfer> transfers) override { exchange(transfers); }
     void finish() override {}
     PlanInfo explain(Collective, std::size_t count, DataType, ReduceOp) override {
       if (forced == "small" && count > 100) throw Error(ErrorCode::invalid_argument, "small does not fit");
