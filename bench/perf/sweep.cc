@@ -105,7 +105,7 @@ void check_job(Peer& peer, const CollectiveUnderTest& collective, const Options&
                 "-o is '" + std::string(name_of(options.ops.front())) + "'; valid for elements of type " +
                     std::string(name_of(options.types.front())) + ": " + valid_ops(options.types.front()));
   if (const std::string why = collective.refusal(peer.size()); !why.empty())
-    throw Error(ErrorCode::invalid_argument, std::string(collective.name()) + "_perf: " + why);
+    throw Error(ErrorCode::invalid_argument, why);
   if (!options.algorithm.empty()) {
     if (!collective.collective())
       throw Error(ErrorCode::invalid_argument, "--algo is '" + options.algorithm + "', but " +

@@ -219,6 +219,8 @@ void Communicator::scatter(const void* input, void* output, std::size_t count, D
   impl().runner->run(request_of(*this, {Collective::scatter, input, output, count, type, ReduceOp::sum, root}));
 }
 
+void Communicator::run(const CollectiveCall& call) { impl().runner->run(request_of(*this, call)); }
+
 Work Communicator::start(const CollectiveCall& call) { return Work(impl().runner->submit(request_of(*this, call))); }
 
 void Communicator::abort(const std::string& reason) { impl().runner->abort(reason); }

@@ -76,6 +76,76 @@ TEST_CASE("ranks as threads: every type and op is exact") {
   }
 }
 
+// What nccl-tests' programs of these names print: bytes of the size column and elements of the count column for a size
+// that was asked for, in elements of `element` bytes.
+struct Program {
+  const char* name;
+  enum Size { whole, blocks, others } size;
+  bool reduces, rooted, in_place;
+
+  std::size_t count(std::size_t asked, std::size_t element, std::size_t ranks) const {
+    if (size == whole) return asked;
+    const std::size_t unit = 16 / element;
+    return asked / ranks - asked / ranks % unit;
+  }
+  std::size_t bytes(std::size_t asked, std::size_t element, std::size_t ranks) const {
+    const std::size_t each = count(asked, element, ranks) * element;
+    return size == whole ? each : size == blocks ? each * ranks : each * (ranks - 1);
+  }
+};
+
+constexpr Program kPrograms[] = {
+    {"all_reduce", Program::whole, true, false, true},  {"reduce", Program::whole, true, true, true},
+    {"broadcast", Program::whole, false, true, true},   {"all_gather", Program::blocks, false, false, true},
+    {"gather", Program::blocks, false, true, true},     {"scatter", Program::blocks, false, true, true},
+    {"alltoall", Program::blocks, false, false, false}, {"reduce_scatter", Program::blocks, true, false, true},
+    {"sendrecv", Program::whole, false, false, false},  {"hypercube", Program::others, false, false, true},
+};
+
+TEST_CASE("every collective's program: its sizes, its counts, and exact data") {
+  const Program program = GENERATE(from_range(std::begin(kPrograms), std::end(kPrograms)));
+  const std::size_t ranks = std::string(program.name) == "hypercube" ? 4 : 3;
+  const Folder folder;
+  const std::string path = kPerf.substr(0, kPerf.rfind('/') + 1) + program.name + "_perf";
+  const Result result = run(path + " -b 0 -e 3000 -i 1499 -d all -o all -r all -n 2 -m 2 -u 1 --more -g " +
+                            std::to_string(ranks) + " -J " + folder.path + "/out.json 2>&1");
+  INFO(result.output);
+  REQUIRE(result.status == 0);
+  const nlohmann::json json = read_json(folder.path + "/out.json");
+  std::size_t at = 0;
+  for (int type = 0; type < tutti::kDataTypes; ++type)
+    for (int op = 0; op < (program.reduces ? tutti::kReduceOps : 1); ++op)
+      for (std::size_t root = 0; root < (program.rooted ? ranks : 1); ++root)
+        for (const std::size_t asked : {0, 1499, 2998}) {
+          const auto& row = json["results"].at(at++);
+          const std::size_t element = tutti::size_of(static_cast<tutti::DataType>(type));
+          CHECK(row["size"] == program.bytes(asked / element, element, ranks));
+          CHECK(row["count"] == program.count(asked / element, element, ranks));
+          CHECK((row["redop"] == "none") == !program.reduces);
+          CHECK(row["root"] == (program.rooted ? std::to_string(root) : "-1"));
+          CHECK(row["out_of_place"]["nwrong"] == 0.0);
+          REQUIRE(row.contains("in_place") == program.in_place);
+          if (program.in_place) CHECK(row["in_place"]["nwrong"] == 0.0);
+        }
+  CHECK(json["results"].size() == at);
+  CHECK(json["out_of_bounds"]["count"] == 0.0);
+}
+
+TEST_CASE("programs between processes, and what some of them refuse") {
+  const std::string folder = kPerf.substr(0, kPerf.rfind('/') + 1);
+  for (const Program& program : kPrograms) {
+    const Result result = run(kTutti + " run -n 2 -- " + folder + program.name + "_perf -b 1M -e 1M -n 2 2>&1");
+    INFO(result.output);
+    CHECK(result.status == 0);
+  }
+  const Result odd = run(folder + "hypercube_perf -g 3 2>&1");
+  CHECK(odd.status == 2);
+  CHECK_THAT(odd.output, Catch::Contains("there are 3 ranks; valid: powers of two"));
+  const Result forced = run(folder + "sendrecv_perf -g 2 --algo ring 2>&1");
+  CHECK(forced.status == 2);
+  CHECK_THAT(forced.output, Catch::Contains("--algo is 'ring'"));
+}
+
 TEST_CASE("every flag that changes the run works together") {
   const Result result = run(kPerf +
                             " -b 8 -e 64K -f 8 -t 2 -g 1 -n 3 -w 2 -m 2 -z 1 -a 3 -u 1 -I 1 -S 1 -C 1 -M 1 -N 2 "

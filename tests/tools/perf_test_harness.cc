@@ -292,8 +292,8 @@ TEST_CASE("bandwidths, footer and columns are computed as nccl-tests does") {
   CHECK(fitted(1234567.8, 7) == "1234568");
   CHECK(fitted(123456789, 7) == "1.2e+08");
   Totals totals;
-  Row row{{250, DataType::float32, ReduceOp::sum, -1}, 1000, {}, {}, {}};
-  row.out_of_place.time_us = 1, row.in_place.time_us = 2;
+  Row row{{250, DataType::float32, ReduceOp::sum, -1}, 1000, 250, "sum", {}, Timing(), {}};
+  row.out_of_place.time_us = 1, row.in_place->time_us = 2;
   totals.add(row, 1);
   CHECK(totals.average_bus_bandwidth() == Approx(0.75));  // over both columns
   CHECK_THAT(table_footer(totals, "x_perf"),
