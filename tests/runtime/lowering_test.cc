@@ -61,9 +61,12 @@ Slicing slicing(const Case& c) {
 
 // Rank r's buffers: the input's bytes are random; in place the output starts as the input.
 struct Buffers {
-  Bytes input, output;
+  Bytes input, output, scratch;
   bool in_place = false;
-  std::byte* at(schedule::Buffer b) { return b == schedule::Buffer::input && !in_place ? input.data() : output.data(); }
+  std::byte* at(schedule::Buffer b) {
+    if (b == schedule::Buffer::scratch) return scratch.data();
+    return b == schedule::Buffer::input && !in_place ? input.data() : output.data();
+  }
 };
 
 std::vector<Buffers> make_buffers(const Case& c, std::uint32_t seed) {
@@ -73,6 +76,8 @@ std::vector<Buffers> make_buffers(const Case& c, std::uint32_t seed) {
     b.in_place = c.in_place;
     b.input.resize(std::size_t(c.schedule.input_blocks) * c.count * size_of(c.type));
     b.output.resize(std::size_t(c.schedule.output_blocks) * c.count * size_of(c.type));
+    if (c.schedule.scratch_chunks > 0)
+      b.scratch.resize(std::size_t(c.schedule.scratch_blocks) * c.count * size_of(c.type));
     for (std::byte& x : b.input) x = std::byte(random() & 0x3f);  // finite floats of every type
     if (c.in_place) std::copy(b.input.begin(), b.input.end(), b.output.begin());
   }
@@ -89,8 +94,9 @@ struct Interpreter {
 
   schedule::Extent place(schedule::Buffer buffer, int chunk, std::size_t round) const {
     const Schedule& s = c.schedule;
-    const int per =
-        buffer == schedule::Buffer::input ? s.input_chunks / s.input_blocks : s.output_chunks / s.output_blocks;
+    const int per = buffer == schedule::Buffer::input    ? s.input_chunks / s.input_blocks
+                    : buffer == schedule::Buffer::output ? s.output_chunks / s.output_blocks
+                                                         : s.scratch_chunks / s.scratch_blocks;
     schedule::Extent e = schedule::chunk_extent(c.count, std::size_t(per), size_of(c.type), std::size_t(chunk % per));
     e.begin += std::size_t(chunk / per) * c.count;
     return schedule::slice_extent(e, slicing(c).slice, round);
@@ -248,6 +254,7 @@ class CompiledRanks {
       Call& call = calls[r];
       call.input = buffers[r].at(schedule::Buffer::input);
       call.output = buffers[r].output.data();
+      call.scratch = buffers[r].scratch.data();
       call.count = c_.count;
       call.element_bytes = size_of(c_.type);
       call.slice = slicing(c_).slice;
@@ -336,13 +343,15 @@ TEST_CASE("the compiled form sends the same messages and stores the same bits as
     for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 13})
       for (const std::size_t count : {0ul, 1ul, 5ul, 97ul, 1009ul, 5000ul})
         for (const DataType type : {DataType::float32, DataType::bfloat16, DataType::int8}) {
+          // The largest cases take most of the time: one type each, by turns.
+          if (ranks * count > 10'000 && static_cast<std::uint32_t>(type) % 3 != seed++ % 3) continue;
           schedule::Shape shape;
           shape.ranks = ranks;
           shape.lanes = 1 + int(seed % 2);
           if (builder.rooted) shape.root = int(seed % std::uint32_t(ranks));
           Case c{builder.build(shape), type, count};
           c.slot_bytes = std::uint32_t(64 * message_chunks(c.schedule)) * (1 + seed % 4);
-          c.in_place = seed % 3 == 0 && c.schedule.input_blocks == c.schedule.output_blocks;
+          c.in_place = seed % 3 == 0 && c.schedule.input_blocks == 1 && c.schedule.output_blocks == 1;
           check_both_forms(c, seed++, direct[title]);
         }
     CHECK((direct[title] > 0) == builder.build({.ranks = 4}).direct);
