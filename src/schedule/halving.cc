@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 
 #include "src/schedule/draft.h"
 
@@ -91,7 +90,9 @@ Schedule build_doubling_all_gather(const Shape& shape) {
     }
   for (int rank = 0; rank < n; ++rank) {
     Lane lane{{.in = {input(0)}, .out = {output(rank)}}};
-    for (const Split& split : splits_of(rank, n) | std::views::reverse) {
+    std::vector<Split> splits = splits_of(rank, n);
+    std::reverse(splits.begin(), splits.end());
+    for (const Split& split : splits) {
       const Range mine = half_with(split, rank), theirs = half_with(split, split.partner(rank));
       if (const std::vector<int> readers = split.partners_of(rank); !readers.empty())
         lane.push_back({.in = {result(mine.begin)}, .out = {to(ports.at({rank, readers[0]}))}, .chunks = mine.size});
