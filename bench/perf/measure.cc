@@ -91,15 +91,15 @@ Measurement::Side Measurement::side(const RowSpec& spec, bool in_place) {
   std::byte* output = output_.data() - back;
   if (in_place && output_lies_in_input(shape)) output = input + shape.output_in_input * element;
   if (in_place && !output_lies_in_input(shape)) input = output + shape.input_in_output * element;
-  const CollectiveCall call{collective_.collective().value_or(Collective::barrier),
-                            input,
-                            output,
-                            shape.call_count,
-                            spec.type,
-                            spec.op,
-                            std::max(spec.root, 0),
-                            spec.op == ReduceOp::premul_sum ? std::optional(factor_of(spec.type, peer_.rank()))
-                                                            : std::nullopt};
+  const CollectiveCall call{
+      collective_.collective().value_or(Collective::barrier),
+      input,
+      output,
+      shape.call_count,
+      spec.type,
+      spec.op,
+      std::max(spec.root, 0),
+      spec.op == ReduceOp::premul_sum ? std::optional(factor_of(spec.type, peer_.rank())) : std::nullopt};
   return {spec,
           shape,
           element,

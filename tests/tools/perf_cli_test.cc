@@ -114,7 +114,8 @@ TEST_CASE("every collective's program: its sizes, its counts, and exact data") {
   const nlohmann::json json = read_json(folder.path + "/out.json");
   std::size_t at = 0;
   for (int type = 0; type < tutti::kDataTypes; ++type)
-    for (int op = 0; op < (program.reduces ? tutti::kReduceOps : 1); ++op)
+    for (int op = 0; op < (program.reduces ? tutti::kReduceOps : 1); ++op) {
+      if (!tutti::can_reduce(static_cast<tutti::DataType>(type), static_cast<tutti::ReduceOp>(op))) continue;
       for (std::size_t root = 0; root < (program.rooted ? ranks : 1); ++root)
         for (const std::size_t asked : {0, 1499, 2998}) {
           const auto& row = json["results"].at(at++);
@@ -127,6 +128,7 @@ TEST_CASE("every collective's program: its sizes, its counts, and exact data") {
           REQUIRE(row.contains("in_place") == program.in_place);
           if (program.in_place) CHECK(row["in_place"]["nwrong"] == 0.0);
         }
+    }
   CHECK(json["results"].size() == at);
   CHECK(json["out_of_bounds"]["count"] == 0.0);
 }

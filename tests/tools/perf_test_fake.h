@@ -117,7 +117,7 @@ class FakeJob {
       barrier();
     }
     void run(const CollectiveCall& call) override {
-      const auto [collective, input, output, count, type, op, root] = call;
+      const auto [collective, input, output, count, type, op, root, factor] = call;
       job_.inputs_[index()] = input;
       if (job_.watch_) job_.watch_(rank_, input);
       barrier();
