@@ -231,7 +231,7 @@ void integer_reduced(const Pattern& p, std::size_t begin, std::size_t count, T* 
 
 // One rank in `ranks` differs from the others, for "and" as for "or": else hardly any result would be 1, or 0.
 bool boolean_value(const Pattern& p, std::uint64_t word) {
-  const bool rare = below(word, static_cast<std::uint64_t>(p.ranks)) == 0;
+  const bool rare = below(word, static_cast<std::uint64_t>(std::max(p.ranks, 2))) == 0;
   const bool conjunction = p.op == ReduceOp::prod || p.op == ReduceOp::min || p.op == ReduceOp::bit_and;
   return p.op == ReduceOp::bit_xor ? (word & 1) != 0 : rare != conjunction;
 }
