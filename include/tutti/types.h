@@ -133,8 +133,10 @@ class Factor {
       bits_ = std::bit_cast<std::uint32_t>(number);
     else if constexpr (std::is_same_v<T, double>)
       bits_ = std::bit_cast<std::uint64_t>(number);
+    else if constexpr (std::is_same_v<T, bool>)
+      bits_ = number ? 1 : 0;
     else
-      bits_ = static_cast<std::uint64_t>(number);
+      bits_ = static_cast<std::make_unsigned_t<T>>(number);
   }
   // An element as it lies in memory; a 16- or 8-bit float becomes the float of equal value.
   static Factor from_element(DataType type, const void* element);
