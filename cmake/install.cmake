@@ -14,6 +14,9 @@ set_target_properties(tutti_ddp PROPERTIES INSTALL_RPATH "$ORIGIN")
 
 install(TARGETS tutti tutti_ddp EXPORT tutti_targets)
 install(DIRECTORY include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# The drop-in for NCCL: a library and headers for programs that know nothing of the rest.
+install(TARGETS tutti_nccl)
+install(FILES include/nccl.h include/nccl_device.h include/nccl_later.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # A static library leaves it to its users to link what it needs itself.

@@ -31,7 +31,15 @@ ncclResult_t run(Group group) {
   ncclResult_t result = ncclSuccess;
   if (!group.jobs.empty()) result = run_jobs(std::move(group.jobs));
   if (!group.operations.empty() && run_operations(group.operations) == ncclInProgress) result = ncclInProgress;
-  for (const auto& ending : group.endings) ending();
+  std::vector<Error> errors;
+  for (const auto& ending : group.endings) {
+    try {
+      ending();
+    } catch (const Error& error) {
+      errors.push_back(error);
+    }
+  }
+  throw_all(errors);
   return result;
 }
 
@@ -68,10 +76,10 @@ ncclResult_t submit(Job job) {
   return run_jobs(std::move(now));
 }
 
-ncclResult_t submit(Operation operation) {
+ncclResult_t submit(const Operation& operation) {
   Group& group = group_of_thread();
-  if (group.depth == 0) return run_operations({std::move(operation)});
-  group.operations.push_back(std::move(operation));
+  if (group.depth == 0) return run_operations({operation});
+  group.operations.push_back(operation);
   return ncclSuccess;
 }
 

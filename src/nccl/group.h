@@ -61,7 +61,7 @@ ncclResult_t guarded_in_group(const Entry& entry, Body&& body) noexcept {
 
 // Does it now, or at the end of the group. ncclInProgress when it goes on after the return.
 ncclResult_t submit(Job job);
-ncclResult_t submit(Operation operation);
+ncclResult_t submit(const Operation& operation);
 void submit_ending(std::function<void()> ending);
 
 // jobs.cc, operations.cc: the two first steps. Throw one Error that speaks of all that failed.

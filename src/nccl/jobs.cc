@@ -1,5 +1,7 @@
 // Making communicators: the first step of a group's end, and of a call that stands alone.
 #include <map>
+#include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -38,24 +40,35 @@ std::vector<Chain> chains_of(std::vector<Job> jobs) {
   return chains;
 }
 
-// In threads that nobody waits for: whoever polls the child, or the parent, sees the end.
-void run_behind(Chain chain) {
+void set_busy(const Job& job, bool busy) {
+  if (job.parent) job.parent->set_busy(busy);
+  if (job.child) job.child->set_busy(busy);
+}
+
+void do_behind(const Chain& chain) {
   for (const Job& job : chain) {
-    if (job.parent) job.parent->set_busy(true);
-    if (!job.child) continue;
-    job.child->set_busy(true);
-    *job.out = make_handle(job.child);
-  }
-  std::thread([chain = std::move(chain)] {
-    for (const Job& job : chain) {
-      if (const std::optional<Error> error = attempt(job)) {
-        if (job.child) job.child->fail(*error);
-        if (job.parent) job.parent->set_last_error(error->what());
-      }
-      if (job.child) job.child->set_busy(false);
+    if (const std::optional<Error> error = attempt(job)) {
+      if (job.child) job.child->fail(*error);
+      if (job.parent) job.parent->set_last_error(error->what());
     }
-    if (chain.back().parent) chain.back().parent->set_busy(false);
-  }).detach();
+    // The parent first: who has seen the last child ready may use the parent.
+    if (&job == &chain.back() && job.parent) job.parent->set_busy(false);
+    if (job.child) job.child->set_busy(false);
+  }
+}
+
+// In a thread that nobody waits for: whoever polls the child, or the parent, sees the end.
+void run_behind(Chain jobs) {
+  const auto chain = std::make_shared<const Chain>(std::move(jobs));
+  for (const Job& job : *chain) set_busy(job, true);
+  try {
+    std::thread([chain] { do_behind(*chain); }).detach();
+  } catch (const std::system_error&) {
+    for (const Job& job : *chain) set_busy(job, false);
+    throw;
+  }
+  for (const Job& job : *chain)
+    if (job.child) *job.out = make_handle(job.child);
 }
 
 // All at once; the first in this thread.

@@ -57,6 +57,9 @@ def main():
     find(prefix, "digits.csv.gz")
     headers = sorted(os.listdir(os.path.join(source, "include", "tutti")))
     expect("headers", sorted(os.listdir(os.path.join(prefix, "include", "tutti"))), headers)
+    find(prefix, "libnccl.so.2")
+    expect("C headers", sorted(name for name in os.listdir(os.path.join(prefix, "include")) if name.endswith(".h")),
+           ["nccl.h", "nccl_device.h", "nccl_later.h"])
     library = find(prefix, "libtutti.so" if shared else "libtutti.a")
 
     here = os.path.dirname(os.path.abspath(__file__))

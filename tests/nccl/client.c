@@ -1,7 +1,8 @@
 /* A program made for NCCL: it knows nothing of Tutti, and is compiled against whatever nccl.h it is given.
  *
  * usage: client threads N      N ranks in this process, one thread, in groups
- *        client processes N    N processes, which share an id through a pipe */
+ *        client processes N    N processes, which share an id through a pipe
+ *        client leave N        the same, but they end with their communicators alive */
 #include <nccl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -50,7 +51,7 @@ static void run_threads(int size) {
   for (int rank = 0; rank < size; ++rank) CHECK(ncclCommDestroy(comms[rank]));
 }
 
-static void run_rank(int rank, int size, const ncclUniqueId* id) {
+static void run_rank(int rank, int size, const ncclUniqueId* id, int leave) {
   ncclComm_t comm;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   static double data[COUNT];
@@ -81,13 +82,14 @@ static void run_rank(int rank, int size, const ncclUniqueId* id) {
 
   CHECK(ncclCommGetAsyncError(comm, &state));
   EXPECT(state == ncclSuccess);
+  if (leave) return;
   CHECK(ncclMemFree(memory));
   CHECK(ncclCommFinalize(comm));
   CHECK(ncclCommDestroy(comm));
 }
 
 /* The id goes from rank 0 to the others through a pipe. */
-static void run_process(int rank, int size, const int* pipe_ends) {
+static void run_process(int rank, int size, const int* pipe_ends, int leave) {
   ncclUniqueId id;
   if (rank == 0) {
     CHECK(ncclGetUniqueId(&id));
@@ -95,17 +97,17 @@ static void run_process(int rank, int size, const int* pipe_ends) {
   } else {
     EXPECT(read(pipe_ends[0], &id, sizeof id) == sizeof id);
   }
-  run_rank(rank, size, &id);
+  run_rank(rank, size, &id, leave);
 }
 
-static void run_processes(int size) {
+static void run_processes(int size, int leave) {
   int pipe_ends[2], failures = 0;
   EXPECT(pipe(pipe_ends) == 0);
   for (int rank = 0; rank < size; ++rank) {
     pid_t child = fork();
     EXPECT(child >= 0);
     if (child == 0) {
-      run_process(rank, size, pipe_ends);
+      run_process(rank, size, pipe_ends, leave);
       exit(0);
     }
   }
@@ -125,7 +127,7 @@ int main(int argc, char** argv) {
   if (strcmp(argv[1], "threads") == 0)
     run_threads(size);
   else
-    run_processes(size);
+    run_processes(size, strcmp(argv[1], "leave") == 0);
   printf("ok: %d %s\n", size, argv[1]);
   return 0;
 }

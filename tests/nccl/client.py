@@ -19,7 +19,7 @@ def main():
     # By its SONAME, as an installed program does.
     environment = {"LD_LIBRARY_PATH": os.path.dirname(library)}
     for ranks in range(1, 5):
-        for mode in ("threads", "processes"):
+        for mode in ("threads", "processes", "leave"):
             said = toolkit.run(program, mode, str(ranks), env=environment)
             if said.strip() != f"ok: {ranks} {mode}":
                 sys.exit(f"{program} {mode} {ranks} said {said!r}")

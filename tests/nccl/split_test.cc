@@ -38,10 +38,7 @@ std::vector<Child> split(const Ranks& parents, const std::vector<int>& colors, c
     const auto at = static_cast<std::size_t>(rank);
     Child child;
     child.result = ncclCommSplit(parents[rank], colors[at], keys[at], &child.comm, config);
-    if (child.result == ncclInProgress) {
-      child.result = poll(parents[rank]);
-      if (child.comm != nullptr) child.result = poll(child.comm);
-    }
+    if (child.result == ncclInProgress) child.result = poll(child.comm != nullptr ? child.comm : parents[rank]);
     return look_into(child, rank);
   });
 }
@@ -113,6 +110,11 @@ TEST_CASE("a split without blocking is done when the child says so") {
   CHECK(children[2] == Child{ncclSuccess, kSome, 0, 1, 2});
   CHECK(children[3] == Child{ncclSuccess, nullptr, -1, -1, 0});
   destroy(children);
+  // A rank that has seen its child ready may use the parent.
+  CHECK(on_threads(4, [&](int rank) {
+          int value = 1;
+          return ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, parents[rank], nullptr);
+        }) == all_succeed(4));
 }
 
 TEST_CASE("a rank whose arguments are wrong fails the split for all at once, and the parent stays") {
