@@ -12,9 +12,12 @@ DataType data_type(const Member& member, ncclDataType_t type) {
   return static_cast<DataType>(number);
 }
 
-ReduceOp reduce_op(Member& member, ncclRedOp_t op, ncclDataType_t type) {
+void set_op(Member& member, CollectiveCall& call, ncclRedOp_t op) {
   const auto number = static_cast<unsigned>(op);
-  if (number < ncclNumOps) return static_cast<ReduceOp>(number);
+  if (number < ncclNumOps) {
+    call.op = static_cast<ReduceOp>(number);
+    return;
+  }
   const std::optional<Scaling> made = member.with_books([&](const Member::Books& books) -> std::optional<Scaling> {
     const auto known = books.scalings.find(op);
     return known == books.scalings.end() ? std::nullopt : std::optional(known->second);
@@ -22,10 +25,11 @@ ReduceOp reduce_op(Member& member, ncclRedOp_t op, ncclDataType_t type) {
   if (!made)
     member.refuse("the op is " + std::to_string(static_cast<int>(op)) +
                   "; valid: 0 (ncclSum) to 4 (ncclAvg), and what ncclRedOpCreatePreMulSum made for this communicator");
-  if (made->type != type)
-    member.refuse("the op was made for datatype " + std::to_string(made->type) + ", but the call's is " +
-                  std::to_string(type));
-  member.refuse_usage("sums of multiplied elements are not in this version yet");
+  if (made->type != call.type)
+    member.refuse("the op was made for datatype " + std::string(name_of(made->type)) + ", but the call's is " +
+                  std::string(name_of(call.type)));
+  call.op = ReduceOp::premul_sum;
+  call.factor = made->source != nullptr ? Factor::from_element(made->type, made->source) : made->factor;
 }
 
 int rank_within(const Member& member, const char* name, int rank) {

@@ -32,7 +32,7 @@ bool has_root(Collective one) {
 CollectiveCall checked(Member& member, const Given& given) {
   CollectiveCall call{given.collective, given.send, given.receive, given.count, data_type(member, given.type),
                       ReduceOp::sum,    0};
-  if (reduces(given.collective)) call.op = reduce_op(member, given.op, given.type);
+  if (reduces(given.collective)) set_op(member, call, given.op);
   if (has_root(given.collective)) call.root = rank_within(member, "root", given.root);
   const bool at_root = !has_root(given.collective) || call.root == member.rank();
   const bool reads = at_root || given.collective == Collective::reduce || given.collective == Collective::gather;
@@ -51,7 +51,10 @@ ncclResult_t do_or_submit(const Use& use, const What& what) {
   if (group_of_thread().depth > 0 || !use->settings().blocking) return submit(Operation{use.handle(), what});
   const Member::InOperation mark(*use);
   try {
-    run(use->usable(), what);
+    if constexpr (std::is_same_v<What, Transfer>)
+      use->usable().exchange({&what, 1});
+    else
+      use->usable().run(what);
   } catch (const Error& error) {
     use->note(error);
     throw;

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "nccl.h"
-#include "src/nccl/calls.h"
 #include "src/nccl/guarded.h"
 #include "src/nccl/handle.h"
+#include "tutti/communicator.h"
 
 namespace tutti::nccl {
 

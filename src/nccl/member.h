@@ -25,8 +25,8 @@ struct Registration {
 
 // ncclRedOpCreatePreMulSum.
 struct Scaling {
-  ncclDataType_t type = ncclFloat32;
-  std::uint64_t factor = 0;      // an element as it lies in memory
+  DataType type = DataType::float32;
+  Factor factor{0.0f};
   const void* source = nullptr;  // where to read it anew at each call; null: `factor` counts
 };
 

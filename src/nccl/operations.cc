@@ -76,9 +76,9 @@ void start(const Part& part, std::vector<Pending>& pending) {
 void run_single(const Part& part) {
   Communicator& communicator = part.use->usable();
   if (part.transfers.empty())
-    run(communicator, part.calls.front());
+    communicator.run(part.calls.front());
   else
-    run(communicator, std::span(part.transfers));
+    communicator.exchange(part.transfers);
 }
 
 // Ranks of one communicator may be among them, and need each other: all are looked at by turns, and with every turn
@@ -128,7 +128,8 @@ double predicted_us(const std::vector<Operation>& operations) {
   double longest = 0;  // communicators run side by side
   for (const Part& part : parts_of(operations)) {
     double sum = 0;
-    for (const CollectiveCall& call : part.calls) sum += nccl::predicted_us(part.use->usable(), call);
+    for (const CollectiveCall& call : part.calls)
+      sum += part.use->usable().explain(call.collective, call.count, call.type, call.op).predicted_us;
     longest = std::max(longest, sum);
   }
   return longest;

@@ -1,6 +1,5 @@
 // Operators that are made at run time: sums of elements that are multiplied by a factor first.
 #include <atomic>
-#include <cstring>
 
 #include "src/nccl/arguments.h"
 #include "src/nccl/guarded.h"
@@ -36,11 +35,8 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTy
     if (residence != ncclScalarDevice && residence != ncclScalarHostImmediate)
       use->refuse("the residence is " + std::to_string(static_cast<int>(residence)) +
                   "; valid: 0 (ncclScalarDevice), 1 (ncclScalarHostImmediate)");
-    Scaling scaling{datatype, 0, nullptr};
-    if (residence == ncclScalarHostImmediate)
-      std::memcpy(&scaling.factor, scalar, size_of(type));
-    else
-      scaling.source = scalar;
+    const bool now = residence == ncclScalarHostImmediate;
+    const Scaling scaling{type, tutti::Factor::from_element(type, scalar), now ? nullptr : scalar};
     const ncclRedOp_t made = next_op();
     use->with_books([&](Member::Books& books) { books.scalings[made] = scaling; });
     *op = made;

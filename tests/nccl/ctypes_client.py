@@ -156,6 +156,9 @@ def memory_and_operators(nccl, comm):
     nccl.CommDeregister(comm, handle)
     nccl.MemFree(buffer)
     nccl.RedOpCreatePreMulSum(byref(op), byref(c_float(0.5)), FLOAT32, 1, comm)
+    halved = (c_float * 1)(4)
+    nccl.AllReduce(halved, halved, 1, FLOAT32, op, comm, None)
+    expect("half of 4 from each rank", halved, [2 * SIZE])
     nccl.RedOpDestroy(op, comm)
 
 

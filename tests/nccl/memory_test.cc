@@ -71,6 +71,48 @@ TEST_CASE("operators that are made belong to one communicator and type") {
   CHECK(ncclAllReduce(&value, &value, 1, ncclFloat, op, ranks[0], nullptr) == ncclInvalidArgument);
 }
 
+TEST_CASE("elements are multiplied by each rank's factor before they are summed") {
+  const int size = 3;
+  const bool immediate = GENERATE(true, false);
+  const Ranks ranks(size);
+  double factors[] = {0.5, 2, -1};
+  std::vector<ncclRedOp_t> ops(3);
+  for (int r = 0; r < size; ++r)
+    REQUIRE(ncclRedOpCreatePreMulSum(&ops[static_cast<std::size_t>(r)], &factors[r], ncclDouble,
+                                     immediate ? ncclScalarHostImmediate : ncclScalarDevice, ranks[r]) == ncclSuccess);
+  for (double& factor : factors) factor *= 10;  // too late, unless it is read at the call
+  const double scale = immediate ? 1 : 10;
+  std::vector<std::vector<double>> data(3, std::vector<double>(9));
+  const auto fill = [&] {
+    for (std::size_t r = 0; r < 3; ++r)
+      for (std::size_t i = 0; i < 9; ++i) data[r][i] = static_cast<double>(100 * (r + 1) + i);
+  };
+  const auto expected = [&](std::size_t i) {
+    const auto x = static_cast<double>(i);
+    return scale * (0.5 * (100 + x) + 2 * (200 + x) - (300 + x));
+  };
+  fill();
+  CHECK(on_threads(size, [&](int r) {
+          const auto at = static_cast<std::size_t>(r);
+          return ncclAllReduce(data[at].data(), data[at].data(), 9, ncclDouble, ops[at], ranks[r], nullptr);
+        }) == all_succeed(size));
+  for (const auto& own : data)
+    for (std::size_t i = 0; i < 9; ++i) CHECK(own[i] == expected(i));
+  fill();
+  std::vector<double> part(9);
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  for (int r = 0; r < size; ++r) {
+    const auto at = static_cast<std::size_t>(r);
+    REQUIRE(ncclReduceScatter(data[at].data(), &part[3 * at], 3, ncclDouble, ops[at], ranks[r], nullptr) ==
+            ncclSuccess);
+    REQUIRE(ncclReduce(data[at].data(), data[at].data(), 9, ncclDouble, ops[at], 1, ranks[r], nullptr) == ncclSuccess);
+  }
+  REQUIRE(ncclGroupEnd() == ncclSuccess);
+  for (std::size_t i = 0; i < 9; ++i) CHECK(part[i] == expected(i));
+  for (std::size_t i = 0; i < 9; ++i) CHECK(data[1][i] == expected(i));
+  for (int r = 0; r < size; ++r) CHECK(ncclRedOpDestroy(ops[static_cast<std::size_t>(r)], ranks[r]) == ncclSuccess);
+}
+
 TEST_CASE("what needs hardware that is not there is refused with a reason") {
   const Ranks ranks(2);
   ncclDevCommRequirements_t wanted{};
