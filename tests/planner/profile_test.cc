@@ -162,9 +162,10 @@ TEST_CASE("bad tables and points are refused by name") {
     return R"({"collective": ")" + collective + R"(", "algorithm": ")" + algorithm + R"(", "ranks": )" + ranks + ", " +
            rest;
   };
-  CHECK(mentions(refusal(with_table(table("reduce", "ring", "4"))),
-                 "tables[0].collective is \"reduce\"; valid: all_red"));
-  CHECK(mentions(refusal(with_table(table("broadcast", "ring", "4"))), "algorithm is \"ring\"; valid: tree, oneshot"));
+  CHECK(mentions(refusal(with_table(table("reduction", "ring", "4"))),
+                 "tables[0].collective is \"reduction\"; valid: all_red"));
+  CHECK(mentions(refusal(with_table(table("broadcast", "ring", "4"))),
+                 "algorithm is \"ring\"; valid: tree, chain, oneshot"));
   for (const char* ranks : {"1", "0", "513", "1.5", "-4", "1e30", "\"4\""})
     CHECK(mentions(refusal(with_table(table("all_reduce", "ring", ranks))), "tables[0].ranks is "));
   const std::string good = table("all_reduce", "ring", "4");

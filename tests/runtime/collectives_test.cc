@@ -70,13 +70,40 @@ std::uint64_t bits_of(double number, DataType type) {
          static_cast<std::uint64_t>(std::ldexp(mantissa, format->mantissa_bits));
 }
 
-// Element i of block `block` of a rank's input. Reductions of eight of these are exact in every type.
+// Element i of block `block` of a rank's input. Reductions of four of these are exact in every type.
 int number(const Case& c, int rank, std::size_t block, std::size_t i) {
   const std::size_t mixed = static_cast<std::size_t>(rank) * 7 + block * 5 + i * 3 + i / 7;
+  if (c.type == DataType::boolean) return static_cast<int>(mixed % 2);
   return static_cast<int>(reduces(c.collective) ? 1 + mixed % 2 : 1 + mixed % 100);
 }
 
+// What premul_sum multiplies a rank's input by.
+int factor_of(const Case& c, int rank) { return is_floating(c.type) && size_of(c.type) == 1 ? rank % 2 : rank + 1; }
+
+Factor factor_at(const Case& c, int rank) {
+  if (is_floating(c.type) && size_of(c.type) == 1) return static_cast<float>(factor_of(c, rank));
+  const std::uint64_t bits = bits_of(factor_of(c, rank), c.type);
+  return Factor::from_element(c.type, &bits);
+}
+
+double reduced_bits(const Case& c, int ranks, std::size_t block, std::size_t i) {
+  int result = number(c, 0, block, i);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const int next = number(c, rank, block, i);
+    const bool all = c.op == ReduceOp::bit_and || c.op == ReduceOp::prod || c.op == ReduceOp::min;
+    result = all ? result & next : c.op == ReduceOp::bit_xor ? result ^ next : result | next;
+  }
+  return result;
+}
+
 double reduced(const Case& c, int ranks, std::size_t block, std::size_t i) {
+  const bool bitwise = c.op == ReduceOp::bit_and || c.op == ReduceOp::bit_or || c.op == ReduceOp::bit_xor;
+  if (bitwise || c.type == DataType::boolean) return reduced_bits(c, ranks, block, i);
+  if (c.op == ReduceOp::premul_sum) {
+    double sum = 0;
+    for (int rank = 0; rank < ranks; ++rank) sum += factor_of(c, rank) * number(c, rank, block, i);
+    return sum;
+  }
   double result = number(c, 0, block, i);
   for (int rank = 1; rank < ranks; ++rank) {
     const double next = number(c, rank, block, i);
@@ -166,6 +193,8 @@ std::vector<std::byte> bytes_of(const Case& c, std::size_t blocks, const Number&
 }
 
 void call(Communicator& comm, const Case& c, const void* input, void* output) {
+  if (c.op == ReduceOp::premul_sum)
+    return comm.run({c.collective, input, output, c.count, c.type, c.op, c.root, factor_at(c, comm.rank())});
   switch (c.collective) {
     case Collective::reduce: return comm.reduce(input, output, c.count, c.type, c.op, c.root);
     case Collective::reduce_scatter: return comm.reduce_scatter(input, output, c.count, c.type, c.op);
@@ -261,18 +290,20 @@ TEST_CASE("every type and op of the collectives that reduce, and every type of t
           comm.force_algorithm(algorithm);
           for (int op = 0; op < (reduces(collective) ? kReduceOps : 1); ++op)
             for (const bool in_place : {false, true})
-              check(comm, {collective, static_cast<DataType>(type), static_cast<ReduceOp>(op), 331, 2, in_place});
+              if (can_reduce(static_cast<DataType>(type), static_cast<ReduceOp>(op)))
+                check(comm, {collective, static_cast<DataType>(type), static_cast<ReduceOp>(op), 331, 2, in_place});
         }
   });
 }
 
-TEST_CASE("averages of lent messages are scaled once") {
+TEST_CASE("averages and factors of lent messages are applied once") {
   on_threads(4, [](Communicator& comm) {
     for (const Collective collective : {Collective::reduce, Collective::reduce_scatter})
       for (const std::string& algorithm : comm.algorithms(collective)) {
         comm.force_algorithm(algorithm);
         for (const DataType type : {DataType::float16, DataType::float32, DataType::int32})
-          for (const bool in_place : {false, true}) check(comm, {collective, type, ReduceOp::avg, 50'021, 3, in_place});
+          for (const ReduceOp op : {ReduceOp::avg, ReduceOp::premul_sum})
+            for (const bool in_place : {false, true}) check(comm, {collective, type, op, 50'021, 3, in_place});
       }
   });
 }
