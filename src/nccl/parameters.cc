@@ -82,11 +82,13 @@ ncclResult_t pncclParamBind(ncclParamHandle_t* out, const char* key) {
 }
 TUTTI_NCCL_TWIN(ncclParamBind);
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be enclosed
 #define TUTTI_NCCL_NUMBER(suffix, type)                                     \
   ncclResult_t pncclParamGet##suffix(ncclParamHandle_t handle, type* out) { \
     return number("ncclParamGet" #suffix, handle, out);                     \
   }                                                                         \
   TUTTI_NCCL_TWIN(ncclParamGet##suffix)
+// NOLINTEND(bugprone-macro-parentheses)
 
 TUTTI_NCCL_NUMBER(I8, int8_t);
 TUTTI_NCCL_NUMBER(I16, int16_t);
