@@ -137,7 +137,8 @@ class Communicator {
   // output[i] of rank r = input[r * count + i] of `root`. At the root, output == input + root * count is allowed. Other
   // ranks' inputs are not touched and may be null.
   void scatter(const void* input, void* output, std::size_t count, DataType type, int root);
-  // Any collective, blocking; and the asynchronous form of any: the buffers must live, untouched, until the Work is done.
+  // Any collective, blocking; and the asynchronous form of any: the buffers must live, untouched, until the Work is
+  // done.
   void run(const CollectiveCall& call);
   Work start(const CollectiveCall& call);
 

@@ -38,7 +38,8 @@ void ScheduleFlags::add_lanes(CLI::App& command) {
 }
 
 void ScheduleFlags::add_size(CLI::App& command, bool required) {
-  command.add_option("--size", size, "bytes of the call, as 64K or 1M (of one block where there is one for every rank)")
+  command
+      .add_option("--size", size, "bytes of the call, as 64K or 1M (of one block where there is one for every rank)")
       ->required(required);
   command.add_option("--type", type, "type of the elements: " + names_of<DataType>(kDataTypes))->capture_default_str();
 }
