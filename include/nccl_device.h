@@ -12,7 +12,11 @@
 extern "C" {
 #endif
 
-typedef struct ncclDevComm ncclDevComm_t; /* never made here */
+/* Never made here. As large as NCCL's, for programs that keep some of them. */
+typedef struct ncclDevComm {
+  int rank, nRanks;
+  uint64_t forDevices[24];
+} ncclDevComm_t;
 
 typedef uint32_t ncclDevResourceHandle;
 typedef ncclDevResourceHandle ncclDevResourceHandle_t;
