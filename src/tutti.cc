@@ -121,13 +121,13 @@ Communicator Communicator::grow(int size, const UniqueId* id) { return grow(size
 
 std::optional<Communicator> Communicator::split(int color, int key, const Config& config) {
   const std::vector<int> members = runtime::members_of_color(*this, color, key);
-  const runtime::Job job = impl().runner->reunion(members, "split-" + std::to_string(color));
+  const runtime::Job job = impl().runner->reunion(members, runtime::Occasion::split, color);
   if (members.empty()) return std::nullopt;
   return Communicator(std::make_unique<Impl>(Impl{connect_runner(job, config)}));
 }
 
 Communicator Communicator::shrink(std::span<const int> left_out, const Config& config) {
-  const runtime::Job job = impl().runner->reunion(runtime::members_without(*this, left_out), "shrink");
+  const runtime::Job job = impl().runner->reunion(runtime::members_without(*this, left_out), runtime::Occasion::shrink);
   return Communicator(std::make_unique<Impl>(Impl{connect_runner(job, config)}));
 }
 

@@ -200,6 +200,10 @@ class Communicator {
   // Ends every operation in progress, here and on all other ranks, with Error(aborted). Returns within a second.
   void abort(const std::string& reason);
 
+  // What ended this communicator, here or on another rank; nothing while it may still be of use, as it may after a rank
+  // has died for whom nothing waits. Any thread may ask, at any time.
+  std::optional<Error> failure() const;
+
   PlanInfo explain(Collective collective, std::size_t count, DataType type, ReduceOp op = ReduceOp::sum) const;
   // The algorithms that Config::algorithm may force for this collective and communicator.
   std::vector<std::string> algorithms(Collective collective) const;

@@ -46,6 +46,9 @@ ncclConfig_t understood(const ncclConfig_t& given) {
   if (given.size < kHead || given.size > 4096)
     refuse_argument("the configuration's size is " + std::to_string(given.size) +
                     "; start from NCCL_CONFIG_INITIALIZER, which sets it to sizeof(ncclConfig_t)");
+  if (given.version < NCCL_VERSION(2, 14, 0))
+    refuse_argument("the configuration's version is " + std::to_string(given.version) + "; valid: " +
+                    std::to_string(NCCL_VERSION(2, 14, 0)) + " or more, as NCCL_CONFIG_INITIALIZER sets it");
   std::memcpy(&config, &given, std::min(given.size, sizeof config));
   for (const Field& field : kFields)
     if (config.version < field.since) config.*field.member = NCCL_CONFIG_UNDEF_INT;

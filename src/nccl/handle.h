@@ -24,6 +24,9 @@ namespace tutti::nccl {
 
 ncclComm_t make_handle(std::shared_ptr<Member> member);
 
+// False for null, for one that was taken, and for what was never a handle as far as that can be told.
+bool is_alive(ncclComm_t handle);
+
 // Makes the handle useless and returns what it stood for; throws Error(invalid_argument) when somebody did before.
 // Calls of other threads may still be inside: see release().
 Member& take(ncclComm_t handle);

@@ -1,4 +1,5 @@
 // Ways into a communicator that start from nothing.
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -52,6 +53,7 @@ void init_all(ncclComm_t* comms, int count, const int* devices) {
   require(comms, "comm");
   if (count < 1) refuse_argument("ndev is " + std::to_string(count) + "; valid: 1 or more");
   check_devices(devices, count);
+  std::fill_n(comms, count, nullptr);
   const Settings settings = settings_from_environment();
   std::vector<Communicator> ranks = Communicator::connect_threads(count, settings.config);
   for (int k = 0; k < count; ++k) {

@@ -1,4 +1,5 @@
 // Making communicators: the first step of a group's end, and of a call that stands alone.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <system_error>
@@ -68,7 +69,7 @@ void run_behind(Chain jobs) {
     throw;
   }
   for (const Job& job : *chain)
-    if (job.child) *job.out = make_handle(job.child);
+    if (job.child && job.out != nullptr) *job.out = make_handle(job.child);
 }
 
 // All at once; the first in this thread.
@@ -89,7 +90,7 @@ std::vector<Error> run_here(const std::vector<Chain>& chains) {
       if (outcomes[k][j]) {
         errors.push_back(*outcomes[k][j]);
         if (job.parent) job.parent->set_last_error(outcomes[k][j]->what());
-      } else if (job.child) {
+      } else if (job.child && job.out != nullptr) {
         *job.out = make_handle(job.child);
       }
     }
@@ -99,11 +100,12 @@ std::vector<Error> run_here(const std::vector<Chain>& chains) {
 }  // namespace
 
 ncclResult_t run_jobs(std::vector<Job> jobs) {
-  for (const Job& job : jobs) *job.out = nullptr;
+  for (const Job& job : jobs)
+    if (job.out != nullptr) *job.out = nullptr;
   std::vector<Chain> here;
   bool behind = false;
   for (Chain& chain : chains_of(std::move(jobs))) {
-    if (chain.front().blocking) {
+    if (std::any_of(chain.begin(), chain.end(), [](const Job& job) { return job.blocking; })) {
       here.push_back(std::move(chain));
     } else {
       run_behind(std::move(chain));

@@ -44,7 +44,7 @@ const char* pncclGetLastError(ncclComm_t comm) {
   thread_local std::string shown;
   guarded({"ncclGetLastError"}, [&] {
     shown = last_error_of_thread();
-    if (comm != nullptr && comm->mark.load() == ncclComm::kAlive) shown = Use(comm)->last_error();
+    if (is_alive(comm)) shown = Use(comm)->last_error();
   });
   return shown.c_str();
 }

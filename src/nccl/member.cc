@@ -34,8 +34,8 @@ void Member::check_idle() const {
 const Communicator& Member::connected() const {
   check_idle();
   if (!communicator_)
-    nccl::refuse_usage("this communicator was never connected" +
-                       (last_error().empty() ? "" : ", because: " + last_error()) + "; it can only be destroyed");
+    nccl::refuse_usage("this communicator was never connected" + (cause().empty() ? "" : ", because: " + cause()) +
+                       "; it can only be destroyed");
   return *communicator_;
 }
 
@@ -63,6 +63,8 @@ void Member::keep(Work work) {
 ncclResult_t Member::poll() {
   if (busy()) return ncclInProgress;
   while (std::optional<Work> next = take_kept(true)) end(*next);
+  if (fault() == ncclSuccess && communicator_)
+    if (const auto ended = communicator_->failure()) fail(*ended);
   const std::lock_guard lock(mutex_);
   return kept_.empty() ? fault() : ncclInProgress;
 }
@@ -122,7 +124,14 @@ void Member::note(const Error& error) {
 void Member::fail(const Error& error) {
   ncclResult_t none = ncclSuccess;
   fault_.compare_exchange_strong(none, result_of(error.code()), std::memory_order_acq_rel);
-  set_last_error(error.what());
+  const std::lock_guard lock(mutex_);
+  last_error_ = error.what();
+  if (cause_.empty()) cause_ = error.what();
+}
+
+std::string Member::cause() const {
+  const std::lock_guard lock(mutex_);
+  return cause_;
 }
 
 std::string Member::last_error() const {

@@ -81,6 +81,7 @@ class Member {
   ncclResult_t fault() const { return fault_.load(std::memory_order_acquire); }
   void note(const Error& error);  // of a call: a fault, unless only the call was wrong
   void fail(const Error& error);  // of something that goes on behind the caller: always a fault
+  std::string cause() const;      // the first fault in words
   std::string last_error() const;
   void set_last_error(const std::string& message);
 
@@ -113,7 +114,7 @@ class Member {
 
   mutable std::mutex mutex_;  // of what follows
   std::deque<Work> kept_;
-  std::string last_error_;
+  std::string last_error_, cause_;
   Books books_;
 };
 

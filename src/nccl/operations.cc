@@ -119,9 +119,14 @@ ncclResult_t run_operations(const std::vector<Operation>& operations) {
       wait_for_all(pending, outcome);
   }
   throw_all(outcome.errors());
-  for (const Part& part : parts)
-    if (!part.use->settings().blocking && part.use->poll() == ncclInProgress) return ncclInProgress;
-  return ncclSuccess;
+  ncclResult_t result = ncclSuccess;
+  for (const Part& part : parts) {
+    if (part.use->settings().blocking) continue;
+    const ncclResult_t state = part.use->poll();
+    if (state != ncclSuccess && state != ncclInProgress) return state;  // it has failed already
+    if (state == ncclInProgress) result = state;
+  }
+  return result;
 }
 
 double predicted_us(const std::vector<Operation>& operations) {

@@ -52,10 +52,11 @@ void set_null(ncclComm_t* out) {
 
 ncclResult_t split(const Entry& entry, int color, int key, ncclComm_t* out, const ncclConfig_t* config) {
   const Use use(entry.comm);
-  set_null(out);
+  if (out != nullptr) *out = nullptr;
   Communicator& parent = use->quiet();
   Settings settings = use->settings();
   const std::optional<Error> wrong = complaint([&] {
+    require(out, "newcomm");
     settings = apply_config(settings, config);
     if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
       use->refuse("the color is " + std::to_string(color) + "; valid: 0 or more, or NCCL_SPLIT_NOCOLOR (-1)");
@@ -97,10 +98,11 @@ ncclResult_t shrink(const Entry& entry, const int* excluded, int count, ncclComm
 ncclResult_t grow(const Entry& entry, int ranks, const ncclUniqueId* given, int rank, ncclComm_t* out,
                   const ncclConfig_t* config) {
   const Use use(entry.comm);
-  set_null(out);
+  if (out != nullptr) *out = nullptr;
   Communicator& parent = use->quiet();
   Settings settings = use->settings();
   const std::optional<Error> wrong = complaint([&] {
+    require(out, "newcomm");
     settings = apply_config(settings, config);
     if (ranks <= use->size())
       use->refuse("nRanks is " + std::to_string(ranks) + "; valid: " + std::to_string(use->size() + 1) + " or more");

@@ -223,6 +223,8 @@ void Communicator::run(const CollectiveCall& call) { impl().runner->run(request_
 
 Work Communicator::start(const CollectiveCall& call) { return Work(impl().runner->submit(request_of(*this, call))); }
 
+std::optional<Error> Communicator::failure() const { return impl().runner->failure(); }
+
 void Communicator::abort(const std::string& reason) { impl().runner->abort(reason); }
 
 PlanInfo Communicator::explain(Collective collective, std::size_t count, DataType type, ReduceOp op) const {

@@ -61,6 +61,8 @@ class Connecting {
     check_environment(job_);
     check_transport_name();
     if (job_.size == 1) {
+      // A meeting that somebody holds open must hear that its one rank has come.
+      if (job_.source == "unique id") static_cast<void>(ControlPlane::connect(job_, deadline_, {}));
       planner::World alone;
       alone.forced_algorithm = config_.algorithm;
       alone.buffer_limit = config_.buffer_limit;

@@ -41,6 +41,7 @@ struct Operation {
   std::uint64_t kind = 0;               // equal for calls that differ in their buffers and sequence numbers only
   bool queued = false;                  // asynchronous, or behind asynchronous ones
   unsigned moves = 0;
+  unsigned tests = 0;      // by Work::test(), that moved nothing
   bool quiescing = false;  // runs a barrier first, so that all ranks can use their slot memory anew
   BoundProgram* program = nullptr;
   const Call* call = nullptr;  // from `connecting` on

@@ -27,15 +27,16 @@ ReunionPlace reunion_place_from_blob(const std::vector<std::byte>& blob, int ran
   return place;
 }
 
-Job Reunion::call(const std::vector<int>& members, int self, std::string_view word) {
-  ++called;
+Job Reunion::call(const std::vector<int>& members, int self, Occasion occasion, int color) {
+  const std::uint64_t number = ++called[static_cast<std::size_t>(occasion)];
   Job job;
   if (members.empty()) return job;  // this rank meets nobody, but counts with the others
   job.rank = static_cast<int>(std::find(members.begin(), members.end(), self) - members.begin());
   job.size = static_cast<int>(members.size());
-  job.source = word;
+  job.source = occasion == Occasion::split ? "split" : "shrink";
   job.meeting.secret = secret;
-  job.meeting.name = std::to_string(communicator) + "-" + std::to_string(called) + "-" + std::string(word);
+  job.meeting.name =
+      std::to_string(communicator) + "-" + job.source + "-" + std::to_string(number) + "-" + std::to_string(color);
   job.meeting.serve = job.rank == 0;
   if (places.empty()) return job;
   const ReunionPlace& place = places[static_cast<std::size_t>(members.front())];

@@ -2,14 +2,14 @@
 //
 // They need nothing of the communicator itself, which may have failed by then: only what its ranks told each other when
 // they connected. The lowest of the new ranks holds the meeting, under a name that all members can reckon by
-// themselves: the communicator's number, how many meetings its members have called so far, and a word of the caller's.
+// themselves: the communicator's number, the occasion, how many meetings for it the members have called, and a color.
 //
 // Thread safety: one thread at a time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "src/base/fd.h"
@@ -26,17 +26,19 @@ std::vector<std::byte> to_blob(const ReunionPlace& place);
 // Throws Error(internal_error) that names the rank when the bytes make no sense.
 ReunionPlace reunion_place_from_blob(const std::vector<std::byte>& blob, int rank);
 
+// Counted apart: ranks that a failed split() has left with different counts must still meet to shrink.
+enum class Occasion : std::uint8_t { split, shrink };
+
 struct Reunion {
   std::uint64_t communicator = 0;  // its number, equal on all ranks
   Secret secret{};
-  std::vector<ReunionPlace> places;  // by rank; none when all ranks are on one host, where a name suffices
-  base::Fd listener;                 // this rank's, at its place
-  std::uint64_t called = 0;          // meetings so far
+  std::vector<ReunionPlace> places;       // by rank; none when all ranks are on one host, where a name suffices
+  base::Fd listener;                      // this rank's, at its place
+  std::array<std::uint64_t, 2> called{};  // meetings so far, by Occasion
 
   // Calls a meeting of `members` (ranks of the communicator, in the order of their new ranks; none: others meet), of
-  // whom `self` is one.
-  // `word` tells meetings apart that are called at the same time.
-  Job call(const std::vector<int>& members, int self, std::string_view word);
+  // whom `self` is one. `color` tells meetings apart that are called at the same time.
+  Job call(const std::vector<int>& members, int self, Occasion occasion, int color = 0);
 };
 
 }  // namespace tutti::runtime

@@ -96,13 +96,19 @@ void Runner::check_usable(const Operation& op) const {
 
 void Runner::check_no_fault(bool sends_only) const {
   check_not_forked();
+  if (const std::optional<Error> ended = failure()) throw *ended;
+  if (sends_only && station_.control != nullptr && station_.control->fault_raised()) throw station_.control->fault();
+}
+
+// A rank that has died is none yet: what it had sent may be all that is needed.
+std::optional<Error> Runner::failure() const {
   if (failed_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(failure_mutex_);
-    throw *failure_;
+    return failure_;
   }
-  if (station_.control == nullptr || !station_.control->fault_raised()) return;
+  if (station_.control == nullptr || !station_.control->fault_raised()) return std::nullopt;
   const Error fault = station_.control->fault();
-  if (fault.code() != ErrorCode::remote_error || sends_only) throw fault;
+  return fault.code() == ErrorCode::remote_error ? std::nullopt : std::optional(fault);
 }
 
 template <class What>
@@ -196,13 +202,25 @@ bool Runner::test(Work::State& state) {
     const DriveRelease release(*this);
     tested_.store(true, std::memory_order_relaxed);
     if (const auto head = front())
-      if (step_or_fail(head->operation) == Step::finished) {
+      if (step_and_look(head->operation) == Step::finished) {
         pop(*head);
         let_woken_run();
         if (queued_.load(std::memory_order_acquire) != 0) wake_engine();  // it may sleep, and the next has begun
       }
   }
   return state.done.load(std::memory_order_acquire);
+}
+
+// One step of who comes now and then. He looks around at every kTestsPerLook-th step that moves nothing: as long as he
+// comes often the engine's thread keeps away, so nobody else sees the deadline, a fault or an abort.
+Runner::Step Runner::step_and_look(Operation& op) {
+  const Step result = step_or_fail(op);
+  if (result == Step::moved) op.blocked_since = {};
+  if (result != Step::blocked || ++op.tests % kTestsPerLook != 0) return result;
+  const Clock::time_point now = Clock::now();
+  if (op.blocked_since == Clock::time_point{}) op.blocked_since = now;
+  look_or_fail(op, now - op.blocked_since);
+  return op.phase == Operation::Phase::finished ? Step::finished : result;
 }
 
 std::shared_ptr<Work::State> Runner::front() {
@@ -314,10 +332,10 @@ Runner::Step Runner::sleep(Operation& op, Clock::duration waited) {
   return result;
 }
 
-Job Runner::reunion(const std::vector<int>& members, std::string_view word) {
+Job Runner::reunion(const std::vector<int>& members, Occasion occasion, int color) {
   const CallGuard guard(*this);
   check_not_forked();
-  return station_.reunion.call(members, station_.rank, word);
+  return station_.reunion.call(members, station_.rank, occasion, color);
 }
 
 void Runner::force_algorithm(const std::string& name) {

@@ -72,6 +72,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   // Of later calls; those in the queue keep their plans.
   void force_algorithm(const std::string& name);
   void abort(const std::string& reason);
+  std::optional<Error> failure() const;  // any thread
   // Ends everything in progress and leaves; bounded by kLeaveTimeout. Later calls fail.
   void close() noexcept;
   // `use` has the plans to itself.
@@ -83,7 +84,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   }
 
   // The job of those members that are to meet again; also after a failure.
-  Job reunion(const std::vector<int>& members, std::string_view word);
+  Job reunion(const std::vector<int>& members, Occasion occasion, int color = 0);
 
   // Drives the queue a little, if nobody else does; true when `state` is done. Never blocks.
   bool test(Work::State& state);
@@ -115,6 +116,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   enum class Step { blocked, moved, finished };
   enum class Look { quick, thorough };          // thorough: before a sleep, see Transport::settle
   static constexpr unsigned kLookEvery = 4096;  // moves
+  static constexpr unsigned kTestsPerLook = 64;
   // Abort ends a communicator for good, so one epoch is all it ever has; stamps carry it for communicators that
   // recover.
   static constexpr std::uint16_t kEpoch = 1;
@@ -135,6 +137,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   void drive_to_end(Operation& op);
   Step advance(Operation& op, Waiter& waiter);
   Step sleep(Operation& op, Clock::duration waited);
+  Step step_and_look(Operation& op);
   State drive(Look look);
   void let_woken_run();
   void wake_engine();

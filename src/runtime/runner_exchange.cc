@@ -18,7 +18,7 @@ void Runner::accept(Operation& op, Transfers transfers) {
   op.queued = false;
   op.next_report = {};
   op.mismatched_rank = -1;
-  op.moves = 0;
+  op.moves = op.tests = 0;
   op.error.reset();
   op.blocked_since = {};
 }

@@ -50,7 +50,7 @@ void Runner::accept(Operation& op, const Request& request) {
   op.quiescing = false;
   op.next_report = {};
   op.mismatched_rank = -1;
-  op.moves = 0;
+  op.moves = op.tests = 0;
   op.error.reset();
   op.blocked_since = {};
 }

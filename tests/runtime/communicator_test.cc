@@ -3,12 +3,15 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <thread>
 
 #include "tests/runtime/ranks.h"
 
@@ -89,6 +92,36 @@ void check_all_reduce(Communicator& comm, std::size_t count, ReduceOp op, bool i
 }
 
 }  // namespace
+
+TEST_CASE("who only tests hears of the deadline and of an abort, and failure() of what ended it") {
+  const bool aborts = GENERATE(false, true);
+  Config config;
+  config.timeout = std::chrono::milliseconds(aborts ? 20'000 : 300);
+  std::atomic<bool> over{false};
+  on_threads(
+      2,
+      [&](Communicator& comm) {
+        comm.barrier();
+        if (comm.failure()) throw std::runtime_error("a failure before anything went wrong");
+        if (comm.rank() == 1) {
+          if (aborts) comm.abort("enough");
+          while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          return;
+        }
+        int one = 1;
+        Work work = comm.all_reduce_async(std::span(&one, 1));
+        const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while (!work.test() && std::chrono::steady_clock::now() < patience)
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
+        const bool done = work.test();
+        over = true;
+        if (!done) throw std::runtime_error("it still waits");
+        const auto ended = comm.failure();
+        if (!ended || ended->code() != (aborts ? ErrorCode::aborted : ErrorCode::timeout))
+          throw std::runtime_error(ended ? ended->what() : "no failure");
+      },
+      config);
+}
 
 TEST_CASE("all_reduce is exact for every algorithm, rank count, count and placement") {
   for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17}) {

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "src/runtime/reunion.h"
 #include "tests/runtime/ranks.h"
 
 using namespace tutti;
@@ -226,6 +227,17 @@ TEST_CASE("shrink: ranks whose lists differ hear of it") {
         expect_words(why, {"size 2", "size 3"});
       },
       config);
+}
+
+TEST_CASE("shrink: ranks meet although a split has failed on some of them only") {
+  runtime::Reunion one, other;
+  one.call({0, 1, 2}, 0, runtime::Occasion::split);
+  const auto name = [](runtime::Reunion& reunion, int self) {
+    return reunion.call({0, 1}, self, runtime::Occasion::shrink).meeting.name;
+  };
+  const std::string first = name(one, 0);
+  CHECK(first == name(other, 1));
+  CHECK(first != name(one, 0));
 }
 
 TEST_CASE("grow: new ranks come after the old ones") {
