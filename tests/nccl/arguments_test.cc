@@ -1,5 +1,10 @@
 // Bad arguments, one by one: the result, and the words of the message that name the value and what is valid.
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <iterator>
+#include <thread>
 
 #include "nccl_later.h"
 #include "tests/nccl/ranks.h"
@@ -178,6 +183,36 @@ TEST_CASE("bad arguments of operations are refused and change nothing") {
 TEST_CASE("bad arguments of other calls are refused") {
   const Ranks ranks(1);
   check(other_cases(), ranks[0]);
+}
+
+TEST_CASE("what was never a communicator is refused") {
+  for (const std::uintptr_t address :
+       {std::uintptr_t{1}, std::uintptr_t{8}, std::uintptr_t{0xdeadbeef}, ~std::uintptr_t{0}}) {
+    const auto comm = reinterpret_cast<ncclComm_t>(address);
+    int count = 0;
+    CHECK(ncclCommCount(comm, &count) == ncclInvalidArgument);
+    CHECK(ncclCommDestroy(comm) == ncclInvalidArgument);
+    CHECK(ncclCommAbort(comm) == ncclInvalidArgument);
+    CHECK_THAT(ncclGetLastError(comm), Catch::Contains("no communicator"));
+  }
+}
+
+TEST_CASE("a rank alone leaves no meeting open") {
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = descriptors();
+  for (int round = 0; round < 50; ++round) {
+    ncclUniqueId id;
+    REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+    ncclComm_t comm = nullptr;
+    REQUIRE(ncclCommInitRank(&comm, 1, id, 0) == ncclSuccess);
+    REQUIRE(ncclCommDestroy(comm) == ncclSuccess);
+  }
+  for (int wait = 0; wait < 500 && descriptors() > before + 10; ++wait)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(descriptors() <= before + 10);  // the engine's own, and what other tests leave
 }
 
 TEST_CASE("bad arguments of init are refused") {

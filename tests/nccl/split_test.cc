@@ -131,6 +131,18 @@ TEST_CASE("a rank whose arguments are wrong fails the split for all at once, and
   destroy(again);
 }
 
+TEST_CASE("a rank that gives no place for the child fails the split for all at once") {
+  const Ranks parents(3);
+  const auto results = on_threads(3, [&](int rank) {
+    ncclComm_t child = nullptr;
+    return ncclCommSplit(parents[rank], 0, 0, rank == 2 ? nullptr : &child, nullptr);
+  });
+  CHECK(results[0] == ncclInvalidUsage);
+  CHECK(results[1] == ncclInvalidUsage);
+  CHECK(results[2] == ncclInvalidArgument);
+  CHECK_THAT(ncclGetLastError(parents[2]), Catch::Contains("newcomm"));
+}
+
 TEST_CASE("children of children") {
   const Ranks parents(4);
   const auto children = split(parents, {0, 0, 1, 1}, {0, 1, 0, 1});
