@@ -96,8 +96,10 @@ void Runner::check_usable(const Operation& op) const {
 
 void Runner::check_no_fault(bool sends_only) const {
   check_not_forked();
+  const bool raised = station_.control != nullptr && station_.control->fault_raised();
+  if (!raised && !failed_.load(std::memory_order_acquire)) return;
   if (const std::optional<Error> ended = failure()) throw *ended;
-  if (sends_only && station_.control != nullptr && station_.control->fault_raised()) throw station_.control->fault();
+  if (sends_only) throw station_.control->fault();
 }
 
 // A rank that has died is none yet: what it had sent may be all that is needed.
