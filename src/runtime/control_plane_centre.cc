@@ -170,19 +170,25 @@ void ControlCore::stall(int from, const StatedCall& call) {
                   *leaver + "; rank " + std::to_string(from) + " waits in " + describe(record));
   const auto now = Clock::now();
   Report& report = reports_[index(from)];
-  if (report.call.record != record) report.first = now;
+  if (report.call.record != record) {
+    report.first = now;
+    report.compared = {};
+  }
   report.call = call;
   report.last = now;
+  Clock::time_point compared{};  // this record, whoever reported it
   for (int rank = 0; rank < size_; ++rank) {
     const StatedCall& other = reports_[index(rank)].call;
+    if (other.record == record) compared = std::max(compared, reports_[index(rank)].compared);
     if (other.record.sequence != record.sequence || other.record == record) continue;
     const std::string text =
         rank < from ? describe_mismatch(rank, other, from, call) : describe_mismatch(from, call, rank, other);
     base::log(base::LogLevel::error, text);
     return decide(ErrorCode::invalid_usage, text);
   }
-  if (now - report.first < kCompareAfter || now - compared_ < kCompareAfter) return;
-  compared_ = now;
+  // Each record has its own turns: ranks may be stuck in different ones, and report in step.
+  if (now - report.first < kCompareAfter || now - compared < kCompareAfter) return;
+  report.compared = now;
   Writer question;
   put(question, record);
   to_all(kCompare, question.bytes());

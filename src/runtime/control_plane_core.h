@@ -81,7 +81,7 @@ class ControlCore : public std::enable_shared_from_this<ControlCore> {
   };
   struct Report {
     StatedCall call;
-    Clock::time_point first{}, last{};
+    Clock::time_point first{}, last{}, compared{};
   };
 
   // Engine's thread: messages.
@@ -125,7 +125,6 @@ class ControlCore : public std::enable_shared_from_this<ControlCore> {
   std::map<int, Query> queries_;              // centre: by inquirer
   std::uint64_t telling_ = 0;                 // centre: the exchange of which tell_missing() will speak
   std::uint64_t serials_ = 0;
-  Clock::time_point compared_{};
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
