@@ -119,6 +119,31 @@ TEST_CASE("a stalled call is compared with ranks that report nothing", "[control
           "all_reduce #5 float x 7 sum");
 }
 
+TEST_CASE("who reports a stall often does not keep another's from being compared", "[control]") {
+  const UniqueId id = UniqueId::create();
+  std::vector<std::string> faults(3);
+  const auto failures = on_threads(3, [&](int rank) {
+    const auto plane = connect(id, rank, 3, [rank] {
+      RankState state = state_of(record_of(rank == 2 ? 5 : 6, rank == 2 ? 7 : 8), true, "");
+      if (rank != 2) state.recent = {record_of(5, 8)};
+      return state;
+    });
+    // Rank 2 is stuck in a call that the others have ended otherwise; they are stuck in the next.
+    const auto patience = in(seconds(3));
+    while (rank != 0 && !plane->fault_raised() && std::chrono::steady_clock::now() < patience) {
+      plane->report_stall(rank == 2 ? record_of(5, 7) : record_of(6, 8));
+      std::this_thread::sleep_for(rank == 2 ? milliseconds(60) : std::chrono::microseconds(50));
+    }
+    require(rank == 0 || plane->fault_raised(), "a fault");
+    faults[std::size_t(rank)] = fault_of(*plane);
+    plane->leave(6);
+  });
+  CHECK(failures == std::vector<std::string>(3));
+  for (const std::string& fault : faults)
+    CHECK_THAT(fault, Catch::StartsWith("invalid usage: calls do not match: ") &&
+                          Catch::Contains("rank 2 called all_reduce #5 float x 7 sum"));
+}
+
 TEST_CASE("plans that differ are told in words, never by their numbers", "[control]") {
   const bool same_words = GENERATE(false, true);  // as builds of the library that make other steps of one algorithm
   const UniqueId id = UniqueId::create();
