@@ -49,7 +49,7 @@ struct Operation {
   std::optional<Error> error;       // set when it failed
   Clock::time_point next_report;    // when to tell the control plane next that it does not move
   int mismatched_rank = -1;         // whose message belongs to another call
-  Clock::time_point blocked_since;  // when the engine's thread first saw it not move
+  Clock::time_point blocked_since;  // when who comes now and then first saw it not move
 };
 
 }  // namespace tutti::runtime

@@ -217,8 +217,15 @@ bool Runner::test(Work::State& state) {
 // comes often the engine's thread keeps away, so nobody else sees the deadline, a fault or an abort.
 Runner::Step Runner::step_and_look(Operation& op) {
   const Step result = step_or_fail(op);
-  if (result == Step::moved) op.blocked_since = {};
-  if (result != Step::blocked || ++op.tests % kTestsPerLook != 0) return result;
+  if (result == Step::blocked && ++op.tests % kTestsPerLook != 0) return result;
+  return look_if_blocked(op, result);
+}
+
+Runner::Step Runner::look_if_blocked(Operation& op, Step result) {
+  if (result != Step::blocked) {
+    op.blocked_since = {};
+    return result;
+  }
   const Clock::time_point now = Clock::now();
   if (op.blocked_since == Clock::time_point{}) op.blocked_since = now;
   look_or_fail(op, now - op.blocked_since);
@@ -254,15 +261,7 @@ Driver::State Runner::drive(Look look) {
   Operation& op = head->operation;
   const bool can_sleep = look == Look::thorough && parking_ && !restless();
   if (can_sleep) parking_->prepare();
-  Step result = step_or_fail(op, look);
-  if (result == Step::blocked) {
-    const Clock::time_point now = Clock::now();
-    if (op.blocked_since == Clock::time_point{}) op.blocked_since = now;
-    look_or_fail(op, now - op.blocked_since);
-    if (op.phase == Operation::Phase::finished) result = Step::finished;
-  } else {
-    op.blocked_since = {};
-  }
+  const Step result = look_if_blocked(op, step_or_fail(op, look));
   if (result == Step::finished) pop(*head);
   if (result != Step::blocked) return State::moved;
   return look == Look::quick || can_sleep ? State::busy : State::restless;

@@ -138,6 +138,7 @@ class Runner final : public Driver, public std::enable_shared_from_this<Runner> 
   Step advance(Operation& op, Waiter& waiter);
   Step sleep(Operation& op, Clock::duration waited);
   Step step_and_look(Operation& op);
+  Step look_if_blocked(Operation& op, Step result);
   State drive(Look look);
   void let_woken_run();
   void wake_engine();
